@@ -141,6 +141,44 @@ void add_row(const float* x, const float* center, double* sums, double* squares,
   }
 }
 
+namespace {
+
+// One as the C++ rows have it (elementwise/cast.cc).
+std::int64_t truncated(float x) {
+  if (x != x) return 0;
+  if (x >= 9223372036854775808.0F) return INT64_MAX;
+  return x < -9223372036854775808.0F ? INT64_MIN : static_cast<std::int64_t>(x);
+}
+
+// Eight at a time that 32 bits hold, as almost all do: the instruction gives their lowest for what they do not.
+template <class Whole, class Store>
+CONVOY_AVX2 void truncate_to(const float* x, Whole* y, std::int64_t count, Store store) {
+  const __m256i none = _mm256_set1_epi32(INT32_MIN);
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const __m256i whole = _mm256_cvttps_epi32(_mm256_loadu_ps(x + i));
+    if (__builtin_expect(_mm256_testz_si256(_mm256_cmpeq_epi32(whole, none), _mm256_set1_epi32(-1)), 1)) {
+      store(y + i, whole);
+    } else {
+      for (std::int64_t k = i; k < i + kLanes; ++k) y[k] = static_cast<Whole>(truncated(x[k]));
+    }
+  }
+  for (; i < count; ++i) y[i] = static_cast<Whole>(truncated(x[i]));
+}
+
+}  // namespace
+
+void truncate_row(const float* x, std::int32_t* y, std::int64_t count) {
+  truncate_to(x, y, count, [](std::int32_t* to, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v); });
+}
+
+void truncate_row(const float* x, std::int64_t* y, std::int64_t count) {
+  truncate_to(x, y, count, [](std::int64_t* to, __m256i v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_cvtepi32_epi64(_mm256_castsi256_si128(v)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 4), _mm256_cvtepi32_epi64(_mm256_extracti128_si256(v, 1)));
+  });
+}
+
 void truncate_row(const float* x, void* y, std::int64_t count) {
   // As 32-bit integers: what those do not hold becomes their lowest, whose lowest byte is that of a multiple of 256, as
   // all f32 from 2^31 on are. From 2^63 on it is that of the highest 64-bit integer.

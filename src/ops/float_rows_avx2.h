@@ -31,6 +31,10 @@ void add_row(const float* x, const float* center, double* sums, double* squares,
 // y[i] = x[i] cut off towards zero as 64-bit integers are and then to their lowest byte; NaN gives 0.
 void truncate_row(const float* x, void* y, std::int64_t count);
 
+// The same to whole s32 or s64; s32 keeps the lowest bits of what is too large for it.
+void truncate_row(const float* x, std::int32_t* y, std::int64_t count);
+void truncate_row(const float* x, std::int64_t* y, std::int64_t count);
+
 // y[o] = the sum over t < taps of weight[t * count + o] * x[index[t * count + o]], for whole eights of the `count`
 // outputs. base[o / 8]: eight neighbours from there on hold all that those eight outputs need, or -1.
 void weighted_row(const float* x, const std::int32_t* base, const std::int32_t* index, const float* weight,

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <string_view>
 
+#include "ops/operator_row.h"
 #include "ops/problem.h"
 
 namespace convoy::ops {
@@ -30,40 +30,32 @@ struct Rates {
 // elements (step-costs-2026-11-23.json): these, library functions, normalizations with channels side by side,
 // quantized arithmetic and products. Recurrent layers as an Intel Xeon.
 struct Kind {
-  std::string_view operators;  // " Name Name "
   Rates words, halves = {}, bytes = {};
 };
 
+// In the order of Rate.
 constexpr std::array kKinds{
-    Kind{" Concat Split Slice Reshape Flatten Squeeze Unsqueeze Identity Gather Pad Expand Tile Cast DepthToSpace "
-         "SpaceToDepth ",
-         {120, 83, 117, 0, 50},
-         {130, 95, 118},
-         {160, 104, 110, 0, 26}},
-    Kind{" Transpose ", {35, 35, 35}},
-    Kind{" Add Sub Mul Div Relu Clip Max Min LeakyRelu PRelu Neg Abs BatchNormalization Where HardSigmoid HardSwish ",
-         {55, 48, 57},
-         {23, 25, 30}},
-    Kind{" Exp Sigmoid Tanh Erf Gelu Elu Softmax LogSoftmax Mish Swish ", {35, 35, 35}, {17, 17, 17}},
-    Kind{" Log Pow Sqrt Softplus Selu ", {2, 2, 2}},  // by the C library
+    Kind{{120, 83, 117, 0, 50}, {130, 95, 118}, {160, 104, 110, 0, 26}},  // moves
+    Kind{{35, 35, 35}},                                                   // transposes
+    Kind{{55, 48, 57}, {23, 25, 30}},                                     // elements
+    Kind{{35, 35, 35}, {17, 17, 17}},                                     // functions
     // Of windows bytes written, once for each element of the window.
-    Kind{" MaxPool AveragePool LpPool ", {30, 90, 74}, {2.3, 58, 40}, {1.5, 95, 38}},
-    Kind{" GlobalAveragePool GlobalMaxPool ReduceMean ReduceSum ReduceMax ", {56, 90, 80, 12}, {18, 61, 46, 3.2}},
-    Kind{" Resize Upsample ", {30, 64, 67}, {19, 89, 53}, {10, 92, 51}},  // nearest
-    Kind{" LayerNormalization RMSNormalization InstanceNormalization GroupNormalization ", {43, 10, 10}, {27}},
-    Kind{" LRN MeanVarianceNormalization ", {6.7, 6.7, 6.7}},
-    Kind{" QuantizeLinear DequantizeLinear ", {50, 50, 50}, {}, {25, 25, 25}},
-    Kind{" QLinearAdd QLinearMul ", {11, 11, 11}}, Kind{" Lookup QLinearLeakyRelu QLinearSigmoid ", {6.5, 6.5, 6.5}},
-    Kind{" MatMul Gemm ", {50, 50, 50}},   // with one row, as at the end of a network, its weights are what it reads
-    Kind{" LSTM GRU RNN ", {80, 80, 80}},  // weights read, all for each step, or for a few sequences' steps at once
+    Kind{{30, 90, 74}, {2.3, 58, 40}, {1.5, 95, 38}}, Kind{{56, 90, 80, 12}, {18, 61, 46, 3.2}},  // reductions
+    Kind{{30, 64, 67}, {19, 89, 53}, {10, 92, 51}},                                               // resizes, nearest
+    Kind{{43, 10, 10}, {27}},                                                                     // normalizations
+    Kind{{6.7, 6.7, 6.7}},                 // channel_normalizations
+    Kind{{50, 50, 50}, {}, {25, 25, 25}},  // quantization
+    Kind{{11, 11, 11}},                    // quantized_arithmetic
+    Kind{{6.5, 6.5, 6.5}},                 // lookups
+    Kind{{50, 50, 50}},                    // products
+    Kind{{80, 80, 80}},  // recurrent: weights read, all for each step, or for a few sequences' steps at once
+    Kind{{8, 8, 8}},     // others
 };
-// One of kKinds[2] with activations of other dims.
-constexpr Kind kSpreads{"", {87, 90, 77, 0, 70}, {49, 46, 36, 0, 55}};
-constexpr Kind kInterpolates{"", {12, 29, 26}, {5, 15, 14}};  // resizes that are not nearest
-constexpr Kind kOthers{"", {8, 8, 8}};
-constexpr std::size_t kMoves = 0, kTransposes = 1, kElements = 2, kWindows = 5, kResizes = 7, kRecurrent = 14;
-static_assert(kKinds[kWindows].operators.starts_with(" MaxPool ") &&
-              kKinds[kResizes].operators.starts_with(" Resize ") && kKinds[kRecurrent].operators.starts_with(" LSTM "));
+static_assert(kKinds.size() == static_cast<std::size_t>(Rate::others) + 1);
+constexpr const Kind& kind_at(Rate rate) { return kKinds[static_cast<std::size_t>(rate)]; }
+// Elements with activations of other dims.
+constexpr Kind kSpreads{{87, 90, 77, 0, 70}, {49, 46, 36, 0, 55}};
+constexpr Kind kInterpolates{{12, 29, 26}, {5, 15, 14}};  // resizes that are not nearest
 
 bool is_activation(const Operand& operand) { return operand.present && !operand.constant && operand.desc.rank() >= 3; }
 
@@ -73,28 +65,29 @@ std::int64_t positions_of(const TensorDesc& desc) {
   return positions;
 }
 
+Rate rate_of(const OpProblem& problem) {
+  const OperatorRow* const row = find_row(problem.node.domain, problem.node.op);
+  return row == nullptr ? Rate::others : row->rate;
+}
+
 const Kind& kind_of(const OpProblem& problem) {
-  const std::string word = " " + problem.node.op + " ";
-  for (std::size_t i = 0; i < kKinds.size(); ++i) {
-    if (kKinds[i].operators.find(word) == std::string_view::npos) continue;
-    const bool spreads =
-        i == kElements && !problem.outputs.empty() && std::ranges::any_of(problem.inputs, [&](const Operand& input) {
-          return is_activation(input) && input.desc.dims != problem.outputs[0].dims;
-        });
-    // From one layout to the other, a Transpose has nothing to do but copy.
-    const bool copies = i == kTransposes && problem.inputs.size() == 1 && problem.outputs.size() == 1 &&
-                        problem.inputs[0].desc.layout() != problem.outputs[0].layout();
-    if (i == kResizes) {
-      const auto mode = problem.node.text("mode", "nearest");
-      if (mode.ok() && *mode != "nearest") return kInterpolates;
-    }
-    return spreads ? kSpreads : kKinds[copies ? kMoves : i];
+  const Rate rate = rate_of(problem);
+  const bool spreads = rate == Rate::elements && !problem.outputs.empty() &&
+                       std::ranges::any_of(problem.inputs, [&](const Operand& input) {
+                         return is_activation(input) && input.desc.dims != problem.outputs[0].dims;
+                       });
+  // From one layout to the other, a Transpose has nothing to do but copy.
+  const bool copies = rate == Rate::transposes && problem.inputs.size() == 1 && problem.outputs.size() == 1 &&
+                      problem.inputs[0].desc.layout() != problem.outputs[0].layout();
+  if (rate == Rate::resizes) {
+    const auto mode = problem.node.text("mode", "nearest");
+    if (mode.ok() && *mode != "nearest") return kInterpolates;
   }
-  return kOthers;
+  return spreads ? kSpreads : kind_at(copies ? Rate::moves : rate);
 }
 
 // Bytes a second.
-double rate_of(const Kind& kind, const OpProblem& problem) {
+double bytes_a_second(const Kind& kind, const OpProblem& problem) {
   constexpr double kGiga = 1e9;
   const auto first = std::ranges::find_if(problem.inputs, is_activation);
   if (first == problem.inputs.end()) return kind.words.apart * kGiga;
@@ -132,9 +125,9 @@ double weights_read(const OpProblem& problem) {
          static_cast<double>(inputs[2].desc.bytes()) * steps * std::ceil(batch / kAtOnce);
 }
 
-double work_of(const Kind& kind, const OpProblem& problem) {
-  if (&kind == &kKinds[kRecurrent]) return weights_read(problem);
-  if (&kind != &kKinds[kWindows] || problem.outputs.empty()) return bytes_moved(problem);
+double work_of(const OpProblem& problem) {
+  if (rate_of(problem) == Rate::recurrent) return weights_read(problem);
+  if (rate_of(problem) != Rate::windows || problem.outputs.empty()) return bytes_moved(problem);
   double work = static_cast<double>(problem.outputs[0].bytes());
   const auto window = problem.node.integers("kernel_shape", {});
   for (const std::int64_t size : window.ok() ? *window : std::vector<std::int64_t>()) {
@@ -150,7 +143,7 @@ double predict_seconds(const OpProblem& problem, const PlanRequest& request) {
   const double bytes = bytes_moved(problem);
   const int threads = bytes < kOneThread ? 1 : std::max(1, request.threads);
   const double memory = bytes > static_cast<double>(request.cpu.l3_bytes) ? bytes / kMemory : 0;
-  return kStart + std::max(work_of(kind, problem) / (rate_of(kind, problem) * threads), memory);
+  return kStart + std::max(work_of(problem) / (bytes_a_second(kind, problem) * threads), memory);
 }
 
 }  // namespace convoy::ops

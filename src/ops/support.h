@@ -15,13 +15,6 @@
 
 namespace convoy::ops {
 
-// One row of the operator table; each family's file lists its own.
-struct OperatorRow {
-  std::string_view op;
-  const Operator* implementation;
-  std::string_view domain = "";
-};
-
 // An invalid_argument error "<op>: <what>".
 Error bad_node(const NodeDesc& node, const std::string& what);
 

@@ -1,74 +1,40 @@
-// The table of operators: a line a family, whose file lists its operators.
+// The table of operators: the families, whose files list their operators.
+#include <algorithm>
 #include <map>
 
-#include "ops/families.h"
+#include "ops/operator_row.h"
+
+// clang-format off
+#define CONVOY_FAMILIES(F) \
+  F(activation) F(along_axis) F(arithmetic) F(audio) F(average_pool) F(batch_normalization) F(cast) \
+  F(center_crop_pad) F(clip) F(col2im) F(comparison) F(compress) F(constant) F(deform_conv) \
+  F(depth_to_space) F(dft) F(einsum) F(gather) F(global_pool) F(grid_sample) F(identity) F(lrn) F(matmul) \
+  F(matmul_integer) F(matrix) F(max_pool) F(movement) F(non_max_suppression) F(non_zero) F(normalization) \
+  F(normalization_over_axes) F(one_hot) F(pad) F(power) F(prelu) F(qgemm) F(qlinear_concat) \
+  F(qlinear_elementwise) F(qlinear_pool) F(qlinear_softmax) F(quantize) F(range) F(recurrent) F(reduce) \
+  F(reshape) F(resize) F(roi_align) F(scatter) F(softmax) F(top_k) F(unary_math) F(unique) F(variadic) \
+  F(where)
+// clang-format on
 
 namespace convoy::ops {
+
+#define CONVOY_DECLARE(family) std::vector<OperatorRow> family##_rows();
+CONVOY_FAMILIES(CONVOY_DECLARE)
+#undef CONVOY_DECLARE
+
 namespace {
 
 using Key = std::pair<std::string_view, std::string_view>;  // domain, operator
 
-const std::map<Key, const Operator*>& table() {
+const std::map<Key, OperatorRow>& table() {
   static const auto& rows = *[] {  // never destroyed: asked while the process ends, too
-    auto* const all = new std::map<Key, const Operator*>;
-    for (const auto& family : {
-             activation_rows(),
-             along_axis_rows(),
-             arithmetic_rows(),
-             audio_rows(),
-             average_pool_rows(),
-             batch_normalization_rows(),
-             cast_rows(),
-             center_crop_pad_rows(),
-             clip_rows(),
-             col2im_rows(),
-             comparison_rows(),
-             compress_rows(),
-             constant_rows(),
-             deform_conv_rows(),
-             depth_to_space_rows(),
-             dft_rows(),
-             einsum_rows(),
-             gather_rows(),
-             global_pool_rows(),
-             grid_sample_rows(),
-             identity_rows(),
-             lrn_rows(),
-             matmul_rows(),
-             matmul_integer_rows(),
-             matrix_rows(),
-             max_pool_rows(),
-             movement_rows(),
-             non_max_suppression_rows(),
-             non_zero_rows(),
-             normalization_rows(),
-             normalization_over_axes_rows(),
-             one_hot_rows(),
-             pad_rows(),
-             power_rows(),
-             prelu_rows(),
-             qgemm_rows(),
-             qlinear_concat_rows(),
-             qlinear_elementwise_rows(),
-             qlinear_pool_rows(),
-             qlinear_softmax_rows(),
-             quantize_rows(),
-             range_rows(),
-             recurrent_rows(),
-             reduce_rows(),
-             reshape_rows(),
-             resize_rows(),
-             roi_align_rows(),
-             scatter_rows(),
-             softmax_rows(),
-             top_k_rows(),
-             unary_math_rows(),
-             unique_rows(),
-             variadic_rows(),
-             where_rows(),
-         }) {
-      for (const OperatorRow& row : family) all->emplace(Key{row.domain, row.op}, row.implementation);
-    }
+    auto* const all = new std::map<Key, OperatorRow>;
+    const auto add = [all](const std::vector<OperatorRow>& family) {
+      for (const OperatorRow& row : family) all->emplace(Key{row.domain, row.op}, row);
+    };
+#define CONVOY_ADD(family) add(family##_rows());
+    CONVOY_FAMILIES(CONVOY_ADD)
+#undef CONVOY_ADD
     return all;
   }();
   return rows;
@@ -76,17 +42,27 @@ const std::map<Key, const Operator*>& table() {
 
 }  // namespace
 
-const Operator* find_operator(std::string_view domain, std::string_view op) {
+const OperatorRow* find_row(std::string_view domain, std::string_view op) {
   if (domain == "ai.onnx") domain = "";
   const auto found = table().find({domain, op});
-  return found == table().end() ? nullptr : found->second;
+  return found == table().end() ? nullptr : &found->second;
+}
+
+const Operator* find_operator(std::string_view domain, std::string_view op) {
+  const OperatorRow* const row = find_row(domain, op);
+  return row == nullptr ? nullptr : row->implementation;
+}
+
+std::vector<const OperatorRow*> operator_rows() {
+  std::vector<const OperatorRow*> rows;
+  for (const auto& [key, row] : table()) rows.push_back(&row);
+  return rows;
 }
 
 std::vector<std::string> operator_names() {
   std::vector<std::string> names;
-  for (const auto& [key, unused] : table()) {
-    names.push_back(key.first.empty() ? std::string(key.second)
-                                      : std::string(key.first) + "." + std::string(key.second));
+  for (const OperatorRow* const row : operator_rows()) {
+    names.push_back(row->domain.empty() ? std::string(row->op) : std::string(row->domain) + "." + std::string(row->op));
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -1,214 +1,127 @@
 // Activations: functions of one element with parameters from attributes. Formulas are ONNX's.
-#include <cmath>
+#include <array>
 
-#include "ops/families.h"
-#include "ops/from_real.h"
-#include "ops/unary.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
 
-template <class C>
-C sigmoid(C x) {
-  return C(1) / (C(1) + std::exp(-x));
-}
+using namespace elements;
+
+Value sigmoid(const Value& x) { return 1.0 / (1.0 + exp(-x)); }
 
 // log(1 + exp(x)) without overflow for large x and without losing small results.
-template <class C>
-C softplus(C x) {
-  return std::max(x, C(0)) + std::log1p(std::exp(-std::abs(x)));
+Value softplus(const Value& x) { return max(x, 0.0) + log1p(exp(-absolute(x))); }
+
+// x / 2 * (1 + part)
+Value half_times(const Value& x, const Value& part) { return 0.5 * x * (1.0 + part); }
+
+Value gelu(Description& d) {
+  const std::string approximate = d.text("approximate", "none");
+  const Value x = d.input();
+  if (approximate == "tanh") {
+    d.has_vectors({RowFunction::gelu_tanh});
+    return half_times(x, tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+  }
+  if (approximate != "none") d.refuse("approximate='" + approximate + "', it must be 'none' or 'tanh'");
+  d.has_vectors({RowFunction::gelu});
+  return half_times(x, erf(x * 0.70710678118654752440));
 }
 
-struct Relu : PlainFunction<Relu, kMathFloats | kSignedIntegers> {
-  template <class C>
-  C operator()(C x) const {
-    return x < C(0) ? C(0) : x;  // keeps NaN
-  }
-  RowFunction vectors() const { return {RowFunction::relu}; }
-};
-
-#define CONVOY_FLOAT_FUNCTION(Name, expression)    \
-  struct Name : PlainFunction<Name, kMathFloats> { \
-    template <class C>                             \
-    C operator()(C x) const {                      \
-      return expression;                           \
-    }                                              \
-  };
-CONVOY_FLOAT_FUNCTION(Softplus, softplus(x))
-CONVOY_FLOAT_FUNCTION(Softsign, x / (C(1) + std::abs(x)))
-#undef CONVOY_FLOAT_FUNCTION
-
-// Those that there are vectors for.
-#define CONVOY_ROW_FUNCTION(Name, expression, kind)             \
-  struct Name : PlainFunction<Name, kMathFloats> {              \
-    template <class C>                                          \
-    C operator()(C x) const {                                   \
-      return expression;                                        \
-    }                                                           \
-    RowFunction vectors() const { return {RowFunction::kind}; } \
-  };
-CONVOY_ROW_FUNCTION(Sigmoid, sigmoid(x), sigmoid)
-CONVOY_ROW_FUNCTION(Tanh, std::tanh(x), tanh)
-CONVOY_ROW_FUNCTION(HardSwish, x* std::max(std::min(x* C(1.0 / 6) + C(0.5), C(1)), C(0)), hard_swish)
-CONVOY_ROW_FUNCTION(Mish, x* std::tanh(softplus(x)), mish)
-#undef CONVOY_ROW_FUNCTION
-
-// Functions with real attributes a and b.
-template <class F>
-struct WithParameters {
-  static constexpr TypeSet kTypes = kMathFloats;
-  double a = 0;
-  double b = 0;
-  static Result<F> make(const NodeDesc& node) {
-    F f;
-    CONVOY_TRY(f.a, node.real(F::kNames[0], F::kDefaults[0]));
-    if constexpr (std::size(F::kNames) > 1) {
-      CONVOY_TRY(f.b, node.real(F::kNames[1], F::kDefaults[1]));
-    }
-    return f;
-  }
-};
-
-struct LeakyRelu : WithParameters<LeakyRelu> {
-  static constexpr const char* kNames[] = {"alpha"};
-  static constexpr double kDefaults[] = {0.01};
-  template <class C>
-  C operator()(C x) const {
-    return x < C(0) ? C(a) * x : x;
-  }
-  RowFunction vectors() const { return {RowFunction::leaky_relu, static_cast<float>(a)}; }
-};
-
-struct Elu : WithParameters<Elu> {
-  static constexpr const char* kNames[] = {"alpha"};
-  static constexpr double kDefaults[] = {1};
-  template <class C>
-  C operator()(C x) const {
-    return x < C(0) ? C(a) * std::expm1(x) : x;
-  }
-  RowFunction vectors() const { return {RowFunction::elu, static_cast<float>(a)}; }
-};
-
-struct Selu : WithParameters<Selu> {
-  static constexpr const char* kNames[] = {"alpha", "gamma"};
-  static constexpr double kDefaults[] = {1.67326319217681884765625, 1.05070102214813232421875};
-  template <class C>
-  C operator()(C x) const {
-    return C(b) * (x <= C(0) ? C(a) * std::expm1(x) : x);
-  }
-};
-
-struct Celu : WithParameters<Celu> {
-  static constexpr const char* kNames[] = {"alpha"};
-  static constexpr double kDefaults[] = {1};
-  template <class C>
-  C operator()(C x) const {
-    return x < C(0) ? C(a) * std::expm1(x / C(a)) : x;
-  }
-};
-
-struct HardSigmoid : WithParameters<HardSigmoid> {
-  static constexpr const char* kNames[] = {"alpha", "beta"};
-  static constexpr double kDefaults[] = {0.2, 0.5};
-  template <class C>
-  C operator()(C x) const {
-    return std::max(std::min(C(a) * x + C(b), C(1)), C(0));  // keeps NaN
-  }
-  RowFunction vectors() const { return {RowFunction::hard_sigmoid, static_cast<float>(a), static_cast<float>(b)}; }
-};
-
-struct ThresholdedRelu : WithParameters<ThresholdedRelu> {
-  static constexpr const char* kNames[] = {"alpha"};
-  static constexpr double kDefaults[] = {1};
-  template <class C>
-  C operator()(C x) const {
-    return x <= C(a) ? C(0) : x;
-  }
-};
-
-struct Swish : WithParameters<Swish> {
-  static constexpr const char* kNames[] = {"alpha"};
-  static constexpr double kDefaults[] = {1};
-  template <class C>
-  C operator()(C x) const {
-    return x * sigmoid(C(a) * x);
-  }
-  RowFunction vectors() const { return {RowFunction::swish, static_cast<float>(a)}; }
-};
-
-struct Shrink : WithParameters<Shrink> {
-  static constexpr TypeSet kTypes = kMathNumeric;
-  static constexpr const char* kNames[] = {"lambd", "bias"};
-  static constexpr double kDefaults[] = {0.5, 0};
-  template <class C>
-  C operator()(C x) const {
-    if constexpr (std::is_floating_point_v<C>) {
-      return x < C(-a) ? x + C(b) : x > C(a) ? x - C(b) : C(0);
-    } else {
-      const double value = static_cast<double>(x);
-      return from_real<C>(value < -a ? value + b : value > a ? value - b : 0);
-    }
-  }
-};
-
-struct Gelu {
-  static constexpr TypeSet kTypes = kMathFloats;
-  bool by_tanh = false;
-  static Result<Gelu> make(const NodeDesc& node) {
-    const Result<std::string> approximate = node.text("approximate", "none");
-    if (!approximate.ok()) return approximate.error();
-    if (*approximate != "none" && *approximate != "tanh") {
-      return bad_node(node, "approximate='" + *approximate + "', it must be 'none' or 'tanh'");
-    }
-    return Gelu{*approximate == "tanh"};
-  }
-  template <class C>
-  C operator()(C x) const {
-    if (by_tanh) {
-      return C(0.5) * x * (C(1) + std::tanh(C(0.79788456080286535588) * (x + C(0.044715) * x * x * x)));
-    }
-    return C(0.5) * x * (C(1) + std::erf(x * C(0.70710678118654752440)));
-  }
-  RowFunction vectors() const { return {by_tanh ? RowFunction::gelu_tanh : RowFunction::gelu}; }
-};
-
-const UnaryOperator<Relu> op_Relu;
-const UnaryOperator<LeakyRelu> op_LeakyRelu;
-const UnaryOperator<Elu> op_Elu;
-const UnaryOperator<Selu> op_Selu;
-const UnaryOperator<Celu> op_Celu;
-const UnaryOperator<Sigmoid> op_Sigmoid;
-const UnaryOperator<Tanh> op_Tanh;
-const UnaryOperator<HardSigmoid> op_HardSigmoid;
-const UnaryOperator<HardSwish> op_HardSwish;
-const UnaryOperator<Softplus> op_Softplus;
-const UnaryOperator<Softsign> op_Softsign;
-const UnaryOperator<ThresholdedRelu> op_ThresholdedRelu;
-const UnaryOperator<Gelu> op_Gelu;
-const UnaryOperator<Mish> op_Mish;
-const UnaryOperator<Swish> op_Swish;
-const UnaryOperator<Shrink> op_Shrink;
+constexpr ElementwiseOperator op_Relu({kMathFloats | kSignedIntegers, 1, [](Description& d) {
+                                         d.has_vectors({RowFunction::relu});
+                                         return select(d.input() < 0.0, 0.0, d.input());  // keeps NaN
+                                       }});
+constexpr ElementwiseOperator op_LeakyRelu({kMathFloats, 1, [](Description& d) {
+                                              const double alpha = d.real("alpha", 0.01);
+                                              d.has_vectors({RowFunction::leaky_relu, static_cast<float>(alpha)});
+                                              return leaky(d.input(), alpha);
+                                            }});
+constexpr ElementwiseOperator op_Elu({kMathFloats, 1, [](Description& d) {
+                                        const double alpha = d.real("alpha", 1);
+                                        d.has_vectors({RowFunction::elu, static_cast<float>(alpha)});
+                                        return select(d.input() < 0.0, alpha * expm1(d.input()), d.input());
+                                      }});
+constexpr ElementwiseOperator op_Selu({kMathFloats, 1, [](Description& d) {
+                                         const double alpha = d.real("alpha", 1.67326319217681884765625);
+                                         const double gamma = d.real("gamma", 1.05070102214813232421875);
+                                         const Value x = d.input();
+                                         return gamma * select(x <= 0.0, alpha * expm1(x), x);
+                                       }});
+constexpr ElementwiseOperator op_Celu({kMathFloats, 1, [](Description& d) {
+                                         const double alpha = d.real("alpha", 1);
+                                         const Value x = d.input();
+                                         return select(x < 0.0, alpha * expm1(x / alpha), x);
+                                       }});
+constexpr ElementwiseOperator op_Sigmoid({kMathFloats, 1, [](Description& d) {
+                                            d.has_vectors({RowFunction::sigmoid});
+                                            return sigmoid(d.input());
+                                          }});
+constexpr ElementwiseOperator op_Tanh({kMathFloats, 1, [](Description& d) {
+                                         d.has_vectors({RowFunction::tanh});
+                                         return tanh(d.input());
+                                       }});
+constexpr ElementwiseOperator op_HardSigmoid(
+    {kMathFloats, 1, [](Description& d) {
+       const double alpha = d.real("alpha", 0.2), beta = d.real("beta", 0.5);
+       d.has_vectors({RowFunction::hard_sigmoid, static_cast<float>(alpha), static_cast<float>(beta)});
+       return max(min(alpha * d.input() + beta, 1.0), 0.0);
+     }});
+constexpr ElementwiseOperator op_HardSwish({kMathFloats, 1, [](Description& d) {
+                                              d.has_vectors({RowFunction::hard_swish});
+                                              const Value x = d.input();
+                                              return x * max(min(x * (1.0 / 6) + 0.5, 1.0), 0.0);
+                                            }});
+constexpr ElementwiseOperator op_Softplus({kMathFloats, 1, [](Description& d) { return softplus(d.input()); }});
+constexpr ElementwiseOperator op_Softsign({kMathFloats, 1,
+                                           [](Description& d) { return d.input() / (1.0 + absolute(d.input())); }});
+constexpr ElementwiseOperator op_ThresholdedRelu({kMathFloats, 1, [](Description& d) {
+                                                    return select(d.input() <= d.real("alpha", 1), 0.0, d.input());
+                                                  }});
+constexpr ElementwiseOperator op_Gelu({kMathFloats, 1, gelu});
+constexpr ElementwiseOperator op_Mish({kMathFloats, 1, [](Description& d) {
+                                         d.has_vectors({RowFunction::mish});
+                                         return d.input() * tanh(softplus(d.input()));
+                                       }});
+constexpr ElementwiseOperator op_Swish({kMathFloats, 1, [](Description& d) {
+                                          const double alpha = d.real("alpha", 1);
+                                          d.has_vectors({RowFunction::swish, static_cast<float>(alpha)});
+                                          return d.input() * sigmoid(alpha * d.input());
+                                        }});
+constexpr ElementwiseOperator op_Shrink({.types = kMathNumeric,
+                                         .operands = 1,
+                                         .describe =
+                                             [](Description& d) {
+                                               const double lambda = d.real("lambd", 0.5), bias = d.real("bias", 0);
+                                               const Value x = d.input();
+                                               const Value y =
+                                                   select(x < -lambda, x + bias, select(x > lambda, x - bias, 0.0));
+                                               return d.is_float() ? y : select(y < 0.0, ceil(y), floor(y));
+                                             },
+                                         .in_f64 = true});
 
 }  // namespace
 
 std::vector<OperatorRow> activation_rows() {
   return {
-      {"Relu", &op_Relu},
-      {"LeakyRelu", &op_LeakyRelu},
-      {"Elu", &op_Elu},
-      {"Selu", &op_Selu},
-      {"Celu", &op_Celu},
-      {"Sigmoid", &op_Sigmoid},
-      {"Tanh", &op_Tanh},
-      {"HardSigmoid", &op_HardSigmoid},
-      {"HardSwish", &op_HardSwish},
-      {"Softplus", &op_Softplus},
-      {"Softsign", &op_Softsign},
-      {"ThresholdedRelu", &op_ThresholdedRelu},
-      {"Gelu", &op_Gelu},
-      {"Mish", &op_Mish},
-      {"Swish", &op_Swish},
-      {"Shrink", &op_Shrink},
+      {"Relu", &op_Relu, images::element_wise, Rate::elements, values::mapped},
+      {"LeakyRelu", &op_LeakyRelu, images::element_wise, Rate::elements, values::mapped},
+      {"Elu", &op_Elu, images::element_wise, Rate::functions, values::mapped},
+      {"Selu", &op_Selu, images::element_wise, Rate::functions, values::mapped},
+      {"Celu", &op_Celu, images::element_wise, Rate::functions, values::mapped},
+      {"Sigmoid", &op_Sigmoid, images::element_wise, Rate::functions, values::mapped},
+      {"Tanh", &op_Tanh, images::element_wise, Rate::functions, values::mapped},
+      {"HardSigmoid", &op_HardSigmoid, images::element_wise, Rate::elements, values::mapped},
+      {"HardSwish", &op_HardSwish, images::element_wise, Rate::elements, values::mapped},
+      {"Softplus", &op_Softplus, images::element_wise, Rate::functions, values::mapped},
+      {"Softsign", &op_Softsign, images::element_wise, Rate::elements, values::mapped},
+      {"ThresholdedRelu", &op_ThresholdedRelu, images::element_wise, Rate::elements, values::mapped},
+      {"Gelu", &op_Gelu, images::element_wise, Rate::functions, values::mapped},
+      {"Mish", &op_Mish, images::element_wise, Rate::functions, values::mapped},
+      {"Swish", &op_Swish, images::element_wise, Rate::functions, values::mapped},
+      {"Shrink", &op_Shrink, images::element_wise, Rate::elements, values::mapped},
   };
 }
 

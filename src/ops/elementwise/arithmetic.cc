@@ -1,155 +1,72 @@
-// Arithmetic of two operands. Integers wrap, being computed unsigned; an integer divided by 0 gives 0 instead of a trap
-// (ONNX leaves it undefined).
-#include <cmath>
-#include <limits>
-#include <utility>
-
-#include "ops/elementwise/binary.h"
-#include "ops/families.h"
+// Arithmetic of two operands. Integers wrap; an integer divided by 0 gives 0 instead of a trap (ONNX leaves it
+// undefined), and the one signed quotient that overflows, lowest / -1, wraps to lowest.
+#include "ops/elementwise/elementwise.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
 
-// a op b without signed overflow: at least 32 bits wide, so that small types are not promoted to signed int.
-template <class C, class Op>
-C wrapping(C a, C b, Op op) {
-  if constexpr (std::is_floating_point_v<C>) {
-    return op(a, b);
-  } else {
-    using Wide = std::conditional_t<sizeof(C) == 8, std::uint64_t, std::uint32_t>;
-    return static_cast<C>(op(static_cast<Wide>(a), static_cast<Wide>(b)));
+using namespace elements;
+
+// With fmod the remainder takes the sign of a, otherwise of b.
+Value remainder(Description& d) {
+  const bool as_a = d.integer("fmod", 0) != 0;
+  const Value a = d.input(0), b = d.input(1);
+  if (d.is_float()) {
+    if (!as_a && d.node().opset < 28) d.refuse("fmod=0 takes integers only before opset 28, floats need fmod=1");
+    const Value rest = fmod(a, b);
+    if (as_a) return rest;
+    const Value same_sign = equal(rest < 0.0, b < 0.0);
+    return select(equal(rest, rest), select(equal(rest, 0.0), copysign(rest, b), select(same_sign, rest, rest + b)),
+                  rest);
   }
+  const Value rest = residue(a, b);
+  if (as_a) return rest;
+  return select(rest, select(equal(rest < 0.0, b < 0.0), rest, rest + b), rest);
 }
 
-struct Add : PlainBinary<Add, kMathNumeric> {
-  static constexpr auto kVectors = RowCombination::add;
-  template <class C>
-  C operator()(C a, C b) const {
-    return wrapping(a, b, [](auto x, auto y) { return x + y; });
+Value shift(Description& d) {
+  if (d.node().opset < 28 && !d.is_unsigned()) {
+    d.refuse("signed integers are shifted from opset 28 on, this is opset " + std::to_string(d.node().opset));
   }
-};
-
-struct Sub : PlainBinary<Sub, kMathNumeric> {
-  static constexpr auto kVectors = RowCombination::sub;
-  template <class C>
-  C operator()(C a, C b) const {
-    return wrapping(a, b, [](auto x, auto y) { return x - y; });
+  const std::string direction = d.text("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT") {
+    d.refuse("direction='" + direction + "', it must be 'LEFT' or 'RIGHT'");
   }
-};
-
-struct Mul : PlainBinary<Mul, kMathNumeric> {
-  static constexpr auto kVectors = RowCombination::mul;
-  template <class C>
-  C operator()(C a, C b) const {
-    return wrapping(a, b, [](auto x, auto y) { return x * y; });
-  }
-};
-
-// The one signed quotient that overflows, lowest / -1, wraps to lowest.
-template <class C>
-bool quotient_overflows(C a, C b) {
-  return std::is_signed_v<C> && a == std::numeric_limits<C>::min() && b == static_cast<C>(-1);
+  return direction == "LEFT" ? shift_left(d.input(0), d.input(1)) : shift_right(d.input(0), d.input(1));
 }
 
-struct Div : PlainBinary<Div, kMathNumeric> {
-  static constexpr auto kVectors = RowCombination::div;
-  template <class C>
-  C operator()(C a, C b) const {
-    if constexpr (std::is_floating_point_v<C>) {
-      return a / b;
-    } else {
-      return b == 0 ? C(0) : quotient_overflows(a, b) ? a : static_cast<C>(a / b);
-    }
-  }
-};
+#define CONVOY_OF_TWO(Name, types, function) \
+  constexpr ElementwiseOperator op_##Name({types, 2, [](Description& d) { return function(d.input(0), d.input(1)); }});
+CONVOY_OF_TWO(Add, kMathNumeric, add)
+CONVOY_OF_TWO(Sub, kMathNumeric, sub)
+CONVOY_OF_TWO(Mul, kMathNumeric, mul)
+CONVOY_OF_TWO(BitwiseAnd, kIntegers, bits_and)
+CONVOY_OF_TWO(BitwiseOr, kIntegers, bits_or)
+CONVOY_OF_TWO(BitwiseXor, kIntegers, bits_xor)
+#undef CONVOY_OF_TWO
 
-struct Mod {
-  static constexpr TypeSet kTypes = kMathNumeric;
-  bool fmod = false;  // the remainder takes the sign of a, otherwise of b
-  static Result<Mod> make(const NodeDesc& node, DataType type) {
-    CONVOY_TRY(const std::int64_t fmod, node.integer("fmod", 0));
-    if (fmod == 0 && is_floating(type) && node.opset < 28) {
-      return bad_node(node, "fmod=0 takes integers only before opset 28, floats need fmod=1");
-    }
-    return Mod{fmod != 0};
-  }
-  template <class C>
-  C operator()(C a, C b) const {
-    if constexpr (std::is_floating_point_v<C>) {
-      const C remainder = std::fmod(a, b);
-      if (fmod || remainder != remainder) return remainder;
-      if (remainder == 0) return std::copysign(remainder, b);
-      return (remainder < 0) != (b < 0) ? remainder + b : remainder;
-    } else {
-      if (b == 0 || quotient_overflows(a, b)) return C(0);
-      const C remainder = static_cast<C>(a % b);
-      if constexpr (std::is_signed_v<C>) {
-        if (!fmod && remainder != 0 && (remainder < 0) != (b < 0)) return static_cast<C>(remainder + b);
-      }
-      return remainder;
-    }
-  }
-};
-
-struct BitShift {
-  static constexpr TypeSet kTypes = kIntegers;
-  bool left = false;
-  static Result<BitShift> make(const NodeDesc& node, DataType type) {
-    if (node.opset < 28 && !contains(kUnsignedIntegers, type)) {
-      return bad_node(node,
-                      "signed integers are shifted from opset 28 on, this is opset " + std::to_string(node.opset));
-    }
-    CONVOY_TRY(const std::string direction, node.text("direction", ""));
-    if (direction != "LEFT" && direction != "RIGHT") {
-      return bad_node(node, "direction='" + direction + "', it must be 'LEFT' or 'RIGHT'");
-    }
-    return BitShift{direction == "LEFT"};
-  }
-  template <class C>
-  C operator()(C a, C b) const {
-    // All bits out, or a shift that is none: what is left is the sign (of a right shift).
-    if (std::cmp_less(b, 0) || std::cmp_greater_equal(b, sizeof(C) * 8)) {
-      return !left && std::cmp_less(a, 0) ? static_cast<C>(-1) : C(0);
-    }
-    return static_cast<C>(left ? static_cast<std::uint64_t>(a) << b : a >> b);
-  }
-};
-
-#define CONVOY_BITWISE(Name, symbol)           \
-  struct Name : PlainBinary<Name, kIntegers> { \
-    template <class C>                         \
-    C operator()(C a, C b) const {             \
-      return static_cast<C>(a symbol b);       \
-    }                                          \
-  };
-CONVOY_BITWISE(BitwiseAnd, &)
-CONVOY_BITWISE(BitwiseOr, |)
-CONVOY_BITWISE(BitwiseXor, ^)
-#undef CONVOY_BITWISE
-
-const BinaryOperator<Add> op_Add;
-const BinaryOperator<Sub> op_Sub;
-const BinaryOperator<Mul> op_Mul;
-const BinaryOperator<Div> op_Div;
-const BinaryOperator<Mod> op_Mod;
-const BinaryOperator<BitShift> op_BitShift;
-const BinaryOperator<BitwiseAnd> op_BitwiseAnd;
-const BinaryOperator<BitwiseOr> op_BitwiseOr;
-const BinaryOperator<BitwiseXor> op_BitwiseXor;
+constexpr ElementwiseOperator op_Div({kMathNumeric, 2, [](Description& d) {
+                                        return d.is_float() ? d.input(0) / d.input(1)
+                                                            : quotient(d.input(0), d.input(1));
+                                      }});
+constexpr ElementwiseOperator op_Mod({kMathNumeric, 2, remainder});
+constexpr ElementwiseOperator op_BitShift({kIntegers, 2, shift});
 
 }  // namespace
 
 std::vector<OperatorRow> arithmetic_rows() {
   return {
-      {"Add", &op_Add},
-      {"Sub", &op_Sub},
-      {"Mul", &op_Mul},
-      {"Div", &op_Div},
-      {"Mod", &op_Mod},
-      {"BitShift", &op_BitShift},
-      {"BitwiseAnd", &op_BitwiseAnd},
-      {"BitwiseOr", &op_BitwiseOr},
-      {"BitwiseXor", &op_BitwiseXor},
+      {"Add", &op_Add, images::element_wise, Rate::elements, values::mapped_two},
+      {"Sub", &op_Sub, images::element_wise, Rate::elements, values::mapped_two},
+      {"Mul", &op_Mul, images::element_wise, Rate::elements, values::mapped_two},
+      {"Div", &op_Div, images::element_wise, Rate::elements, values::mapped_two},
+      {"Mod", &op_Mod, images::element_wise, Rate::elements, values::mapped_two},
+      {"BitShift", &op_BitShift, images::element_wise, Rate::elements, values::mapped_two},
+      {"BitwiseAnd", &op_BitwiseAnd, images::element_wise, Rate::elements, values::mapped_two},
+      {"BitwiseOr", &op_BitwiseOr, images::element_wise, Rate::elements, values::mapped_two},
+      {"BitwiseXor", &op_BitwiseXor, images::element_wise, Rate::elements, values::mapped_two},
   };
 }
 

@@ -6,12 +6,14 @@
 //   float -> f8_e8m0  a power of two by round_mode, from the exponent of the value as f32
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 
-#include "ops/families.h"
+#include "ops/operator_row.h"
 #include "ops/rows.h"
 #include "ops/small_floats.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -128,6 +130,62 @@ std::unique_ptr<OpPlan> through_f32(const NodeDesc& node, const BroadcastLoop& l
   });
 }
 
+// Pairs that the compiler has vectors for, with nothing in between: what a whole number becomes does not depend on it.
+constexpr TypeSet kWhole = kIntegers | only(DataType::boolean);
+constexpr TypeSet kFromWhole =
+    only(DataType::f32) | only(DataType::s32) | only(DataType::s64) | only(DataType::boolean);
+
+std::unique_ptr<OpPlan> of_whole(const NodeDesc& node, const BroadcastLoop& loop, DataType from, DataType to) {
+  return dispatch<kWhole>(from, [&]<class T>(Tag<T>) {
+    return dispatch<kFromWhole>(to, [&]<class To>(Tag<To>) {
+      return make_plan(node,
+                       [loop](std::span<const void* const> in, std::span<void* const> out,
+                              const ExecContext& context) -> Result<void> {
+                         parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
+                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                             const T* x = static_cast<const T*>(in[0]) + at[1];
+                             To* y = static_cast<To*>(out[0]) + at[0];
+                             const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
+                             if (xs == 1 && ys == 1) {
+                               for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
+                             } else {
+                               for (std::int64_t i = 0; i < count; ++i) y[i * ys] = static_cast<To>(x[i * xs]);
+                             }
+                           });
+                         });
+                         return {};
+                       });
+    });
+  });
+}
+
+// Whole numbers of f32 or halves by vectors.
+template <class To>
+std::unique_ptr<OpPlan> to_whole(const NodeDesc& node, const BroadcastLoop& loop, DataType from) {
+  return dispatch<kRows>(from, [&]<class T>(Tag<T>) {
+    return make_plan(node,
+                     [loop](std::span<const void* const> in, std::span<void* const> out,
+                            const ExecContext& context) -> Result<void> {
+                       parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
+                         RowBuffer buffer;
+                         std::array<To, kRowChunk> whole;
+                         loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                           const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
+                           for (std::int64_t start = 0; start < count; start += kRowChunk) {
+                             const std::int64_t n = std::min(kRowChunk, count - start);
+                             const T* x = static_cast<const T*>(in[0]) + at[1] + start * xs;
+                             To* y = static_cast<To*>(out[0]) + at[0] + start * ys;
+                             const float* row = load_row(true, x, xs, n, buffer.data());
+                             avx2::truncate_row(row, ys == 1 ? y : whole.data(), n);
+                             for (std::int64_t i = 0; ys != 1 && i < n; ++i) y[i * ys] = whole[i];
+                           }
+                         });
+                       });
+                       return {};
+                     });
+  });
+}
+
 class Cast final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -157,6 +215,13 @@ class Cast final : public Operator {
     const DataType to = outputs[0].type;
     if (contains(kThroughF32, inputs[0].desc.type) && contains(kRows, to)) {
       return through_f32(node, loop, inputs[0].desc.type, to, has_row_vectors(request));
+    }
+    if (contains(kWhole, inputs[0].desc.type) && contains(kFromWhole, to)) {
+      return of_whole(node, loop, inputs[0].desc.type, to);
+    }
+    if (has_row_vectors(request) && contains(kRows, inputs[0].desc.type)) {
+      if (to == DataType::s32) return to_whole<std::int32_t>(node, loop, inputs[0].desc.type);
+      if (to == DataType::s64) return to_whole<std::int64_t>(node, loop, inputs[0].desc.type);
     }
     const bool bytes = has_row_vectors(request) && (to == DataType::u8 || to == DataType::s8);
     return dispatch<kCast>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
@@ -196,6 +261,9 @@ const Cast op_Cast;
 
 }  // namespace
 
-std::vector<OperatorRow> cast_rows() { return {{"Cast", &op_Cast}, {"CastLike", &op_Cast}}; }
+std::vector<OperatorRow> cast_rows() {
+  return {{"Cast", &op_Cast, images::element_wise, Rate::moves, values::mixed},
+          {"CastLike", &op_Cast, images::element_wise, Rate::elements, values::mixed}};
+}
 
 }  // namespace convoy::ops

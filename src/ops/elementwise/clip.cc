@@ -4,11 +4,12 @@
 
 #include <limits>
 
-#include "ops/families.h"
 #include "ops/from_real.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 #include "ops/row_functions.h"
 #include "ops/rows.h"
-#include "ops/unary.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -99,6 +100,8 @@ const Clip op_Clip;
 
 }  // namespace
 
-std::vector<OperatorRow> clip_rows() { return {{"Clip", &op_Clip}}; }
+std::vector<OperatorRow> clip_rows() {
+  return {{"Clip", &op_Clip, images::element_wise, Rate::elements, values::mapped}};
+}
 
 }  // namespace convoy::ops

@@ -1,40 +1,44 @@
 // Comparisons (bool results) and logic of two operands.
-#include "ops/elementwise/binary.h"
-#include "ops/families.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
 
-#define CONVOY_COMPARISON(Name, types, symbol) \
-  struct Name : PlainBinary<Name, types> {     \
-    template <class C>                         \
-    bool operator()(C a, C b) const {          \
-      return a symbol b;                       \
-    }                                          \
-  };                                           \
-  const BinaryOperator<Name, true> op_##Name;
-CONVOY_COMPARISON(Equal, kMathNumeric | only(DataType::boolean), ==)
-CONVOY_COMPARISON(Greater, kMathNumeric, >)
-CONVOY_COMPARISON(GreaterOrEqual, kMathNumeric, >=)
-CONVOY_COMPARISON(Less, kMathNumeric, <)
-CONVOY_COMPARISON(LessOrEqual, kMathNumeric, <=)
-CONVOY_COMPARISON(And, only(DataType::boolean), &&)
-CONVOY_COMPARISON(Or, only(DataType::boolean), ||)
-CONVOY_COMPARISON(Xor, only(DataType::boolean), !=)
+using namespace elements;
+
+constexpr TypeSet kBool = only(DataType::boolean);
+
+#define CONVOY_COMPARISON(Name, types, expression)                                       \
+  constexpr ElementwiseOperator op_##Name({types, 2,                                     \
+                                           [](Description& d) {                          \
+                                             const Value a = d.input(0), b = d.input(1); \
+                                             return expression;                          \
+                                           },                                            \
+                                           true});
+CONVOY_COMPARISON(Equal, kMathNumeric | kBool, equal(a, b))
+CONVOY_COMPARISON(Greater, kMathNumeric, b < a)
+CONVOY_COMPARISON(GreaterOrEqual, kMathNumeric, b <= a)
+CONVOY_COMPARISON(Less, kMathNumeric, a < b)
+CONVOY_COMPARISON(LessOrEqual, kMathNumeric, a <= b)
+CONVOY_COMPARISON(And, kBool, bits_and(a, b))
+CONVOY_COMPARISON(Or, kBool, bits_or(a, b))
+CONVOY_COMPARISON(Xor, kBool, bits_xor(a, b))
 #undef CONVOY_COMPARISON
 
 }  // namespace
 
 std::vector<OperatorRow> comparison_rows() {
   return {
-      {"Equal", &op_Equal},
-      {"Greater", &op_Greater},
-      {"GreaterOrEqual", &op_GreaterOrEqual},
-      {"Less", &op_Less},
-      {"LessOrEqual", &op_LessOrEqual},
-      {"And", &op_And},
-      {"Or", &op_Or},
-      {"Xor", &op_Xor},
+      {"Equal", &op_Equal, images::element_wise, Rate::elements, values::mapped_two},
+      {"Greater", &op_Greater, images::element_wise, Rate::elements, values::mapped_two},
+      {"GreaterOrEqual", &op_GreaterOrEqual, images::element_wise, Rate::elements, values::mapped_two},
+      {"Less", &op_Less, images::element_wise, Rate::elements, values::mapped_two},
+      {"LessOrEqual", &op_LessOrEqual, images::element_wise, Rate::elements, values::mapped_two},
+      {"And", &op_And, images::element_wise, Rate::elements, values::mapped_two},
+      {"Or", &op_Or, images::element_wise, Rate::elements, values::mapped_two},
+      {"Xor", &op_Xor, images::element_wise, Rate::elements, values::mapped_two},
   };
 }
 

@@ -186,6 +186,22 @@ TEST(Cast, BetweenTypes) {
   expect_op(node_of("Cast", to(3)), {floats({3000}, many)}, {tensor(DataType::s8, {3000}, whole)});
 }
 
+// With vectors as without: sizes that 32 and 64 bits do not hold, NaN, whole numbers of every kind.
+TEST(Cast, VectorsTruncateAsPlainLoops) {
+  std::mt19937 random(5);
+  for (const DataType from : {DataType::f32, DataType::f16, DataType::bf16}) {
+    for (const std::int64_t to : {6, 7, 5, 12, 13, 9}) {
+      expect_as_portable(node_of("Cast", {{"to", to}}), {varied(from, {2, 3, 7, 11}, random)});
+      expect_as_portable(node_of("Cast", {{"to", to}}), {varied(from, {1, 2, 30, 31}, random)});
+    }
+  }
+  const HostTensor wide = tensor(DataType::s64, {5}, {0, -1, 255, 4294967297, -2147483649});
+  expect_op(node_of("Cast", {{"to", std::int64_t{6}}}), {wide},
+            {tensor(DataType::s32, {5}, {0, -1, 255, 1, 2147483647})});
+  expect_op(node_of("Cast", {{"to", std::int64_t{1}}}), {wide}, {floats({5}, {0, -1, 255, 4294967297, -2147483649})});
+  expect_op(node_of("Cast", {{"to", std::int64_t{9}}}), {wide}, {tensor(DataType::boolean, {5}, {0, 1, 1, 1, 1})});
+}
+
 TEST(Cast, ToAndFromFewBits) {
   const auto to = [](std::int64_t number) { return std::map<std::string, Attribute>{{"to", number}}; };
   const HostTensor x = floats({5}, {-9, -1.7, 2.5, 7, 15});

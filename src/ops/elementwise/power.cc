@@ -1,8 +1,11 @@
 // Pow: a base of one type to an exponent of any other; the result has the base's type.
 #include <cmath>
+#include <limits>
+#include <optional>
 
-#include "ops/elementwise/binary.h"
-#include "ops/families.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -33,6 +36,24 @@ T power(T base, double exponent) {
   }
 }
 
+// Powers that are told without logarithms; the result of others is the C library's.
+std::optional<Value> simple_power(const Value& x, double exponent) {
+  using namespace elements;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  // Of -infinity it is infinity, of -0 it is 0.
+  const auto root = [&] { return select(equal(x, -kInfinity), kInfinity, sqrt(x + 0.0)); };
+  if (exponent == 0.5) return root();
+  if (exponent == -0.5) return 1.0 / root();
+  if (exponent == 1.5) return absolute(x) * root();
+  if (exponent == -1) return 1.0 / x;
+  if (exponent == -2) return 1.0 / (x * x);
+  if (exponent == 1) return x;
+  if (exponent == 2) return x * x;
+  if (exponent == 3) return x * x * x;
+  if (exponent == 4) return (x * x) * (x * x);
+  return std::nullopt;
+}
+
 class Pow final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -47,8 +68,22 @@ class Pow final : public Operator {
   int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const TensorDesc exponents, broadcast_operand(node, inputs, 1));
+    const DataType type = outputs[0].type;
+    if (contains(kMathFloats, type)) {
+      Description d(node, type, 1);
+      const bool known = inputs[1].constant != nullptr && exponents.elements() == 1;
+      const double exponent = known ? load_as_double(exponents.type, inputs[1].constant, 0) : 0;
+      if (const auto value = simple_power(d.input(), exponent); known && value) {
+        return element_plan(node, std::move(d).function(*value), false, {inputs[0].desc}, outputs[0], request);
+      }
+      if (exponents.type == type) {
+        Description two(node, type, 2);
+        const ElementFunction power = std::move(two).function(elements::pow(two.input(0), two.input(1)));
+        return element_plan(node, power, false, {inputs[0].desc, exponents}, outputs[0], request);
+      }
+    }
     const BroadcastLoop loop({outputs[0], inputs[0].desc, exponents});
     return dispatch<kMathNumeric>(outputs[0].type, [&]<class T>(Tag<T>) {
       return make_plan(node,
@@ -74,6 +109,8 @@ const Pow op_Pow;
 
 }  // namespace
 
-std::vector<OperatorRow> power_rows() { return {{"Pow", &op_Pow}}; }
+std::vector<OperatorRow> power_rows() {
+  return {{"Pow", &op_Pow, images::element_wise, Rate::functions, values::mapped_two}};
+}
 
 }  // namespace convoy::ops

@@ -1,151 +1,99 @@
-// Mathematical functions of one element, without parameters (IsInf has two).
-#include <cmath>
+// Mathematical functions of one element.
+#include <limits>
 
-#include "ops/families.h"
-#include "ops/unary.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
 
-// Functions of floats that the standard library has under another name.
-#define CONVOY_MATH_FUNCTION(Name, expression)     \
-  struct Name : PlainFunction<Name, kMathFloats> { \
-    template <class C>                             \
-    C operator()(C x) const {                      \
-      return expression;                           \
-    }                                              \
-  };                                               \
-  const UnaryOperator<Name> op_##Name;
-CONVOY_MATH_FUNCTION(Log, std::log(x))
-CONVOY_MATH_FUNCTION(Sqrt, std::sqrt(x))
-CONVOY_MATH_FUNCTION(Reciprocal, C(1) / x)
-CONVOY_MATH_FUNCTION(Floor, std::floor(x))
-CONVOY_MATH_FUNCTION(Ceil, std::ceil(x))
-CONVOY_MATH_FUNCTION(Round, std::nearbyint(x))  // halves to even
-CONVOY_MATH_FUNCTION(Sin, std::sin(x))
-CONVOY_MATH_FUNCTION(Cos, std::cos(x))
-CONVOY_MATH_FUNCTION(Tan, std::tan(x))
-CONVOY_MATH_FUNCTION(Asin, std::asin(x))
-CONVOY_MATH_FUNCTION(Acos, std::acos(x))
-CONVOY_MATH_FUNCTION(Atan, std::atan(x))
-CONVOY_MATH_FUNCTION(Sinh, std::sinh(x))
-CONVOY_MATH_FUNCTION(Cosh, std::cosh(x))
-CONVOY_MATH_FUNCTION(Asinh, std::asinh(x))
-CONVOY_MATH_FUNCTION(Acosh, std::acosh(x))
-CONVOY_MATH_FUNCTION(Atanh, std::atanh(x))
-#undef CONVOY_MATH_FUNCTION
+using namespace elements;
 
-struct Exp : PlainFunction<Exp, kMathFloats> {
-  template <class C>
-  C operator()(C x) const {
-    return std::exp(x);
-  }
-  RowFunction vectors() const { return {RowFunction::exp}; }
-};
+// Operators of floats that are a function.
+#define CONVOY_MATH(Name, function) \
+  constexpr ElementwiseOperator op_##Name({kMathFloats, 1, [](Description& d) { return function(d.input()); }});
+CONVOY_MATH(Log, log)
+CONVOY_MATH(Sqrt, sqrt)
+CONVOY_MATH(Floor, floor)
+CONVOY_MATH(Ceil, ceil)
+CONVOY_MATH(Round, round)  // halves to even
+CONVOY_MATH(Sin, sin)
+CONVOY_MATH(Cos, cos)
+CONVOY_MATH(Tan, tan)
+CONVOY_MATH(Asin, asin)
+CONVOY_MATH(Acos, acos)
+CONVOY_MATH(Atan, atan)
+CONVOY_MATH(Sinh, sinh)
+CONVOY_MATH(Cosh, cosh)
+CONVOY_MATH(Asinh, asinh)
+CONVOY_MATH(Acosh, acosh)
+CONVOY_MATH(Atanh, atanh)
+#undef CONVOY_MATH
 
-struct Erf : PlainFunction<Erf, kMathFloats> {
-  template <class C>
-  C operator()(C x) const {
-    return std::erf(x);
-  }
-  RowFunction vectors() const { return {RowFunction::erf}; }
-};
+constexpr ElementwiseOperator op_Exp({kMathFloats, 1, [](Description& d) {
+                                        d.has_vectors({RowFunction::exp});
+                                        return exp(d.input());
+                                      }});
+constexpr ElementwiseOperator op_Erf({kMathFloats, 1, [](Description& d) {
+                                        d.has_vectors({RowFunction::erf});
+                                        return erf(d.input());
+                                      }});
+constexpr ElementwiseOperator op_Reciprocal({kMathFloats, 1, [](Description& d) { return 1.0 / d.input(); }});
 
-const UnaryOperator<Exp> op_Exp;
-const UnaryOperator<Erf> op_Erf;
+// Integers wrap: the lowest value is its own negative, as in the field's other libraries.
+constexpr ElementwiseOperator op_Neg({kMathFloats | kSignedIntegers, 1, [](Description& d) { return -d.input(); }});
+constexpr ElementwiseOperator op_Abs({kMathNumeric, 1, [](Description& d) { return absolute(d.input()); }});
+constexpr ElementwiseOperator op_Sign({kMathNumeric, 1, [](Description& d) { return sign(d.input()); }});
 
-// Integers negate in unsigned arithmetic: the lowest value is its own negative, as in the field's other libraries.
-template <class C>
-C negative(C x) {
-  if constexpr (std::is_floating_point_v<C>) {
-    return -x;
-  } else {
-    return static_cast<C>(std::make_unsigned_t<C>(0) - static_cast<std::make_unsigned_t<C>>(x));
-  }
-}
+constexpr ElementwiseOperator op_Not({only(DataType::boolean), 1,
+                                      [](Description& d) { return equal(d.input(), 0.0); }});
+constexpr ElementwiseOperator op_BitwiseNot({kIntegers, 1, [](Description& d) { return complement(d.input()); }});
 
-struct Neg : PlainFunction<Neg, kMathFloats | kSignedIntegers> {
-  template <class C>
-  C operator()(C x) const {
-    return negative(x);
-  }
-};
-
-struct Abs : PlainFunction<Abs, kMathNumeric> {
-  template <class C>
-  C operator()(C x) const {
-    if constexpr (std::is_floating_point_v<C>) {
-      return std::abs(x);
-    } else if constexpr (std::is_unsigned_v<C>) {
-      return x;
-    } else {
-      return x < 0 ? negative(x) : x;
-    }
-  }
-};
-
-struct Sign : PlainFunction<Sign, kMathNumeric> {
-  template <class C>
-  C operator()(C x) const {
-    return x > C(0) ? C(1) : x == C(0) ? C(0) : std::is_signed_v<C> && x < C(0) ? static_cast<C>(-1) : x;  // NaN stays
-  }
-};
-
-struct Not : PlainFunction<Not, only(DataType::boolean)> {
-  bool operator()(bool x) const { return !x; }
-};
-
-struct BitwiseNot : PlainFunction<BitwiseNot, kIntegers> {
-  template <class C>
-  C operator()(C x) const {
-    return static_cast<C>(~x);
-  }
-};
-
-struct IsNaN : PlainFunction<IsNaN, kFloats> {
-  template <class C>
-  bool operator()(C x) const {
-    return x != x;
-  }
-};
-
-struct IsInf {
-  static constexpr TypeSet kTypes = kFloats;
-  bool negative = true;
-  bool positive = true;
-  static Result<IsInf> make(const NodeDesc& node) {
-    CONVOY_TRY(const std::int64_t detect_negative, node.integer("detect_negative", 1));
-    CONVOY_TRY(const std::int64_t detect_positive, node.integer("detect_positive", 1));
-    return IsInf{detect_negative != 0, detect_positive != 0};
-  }
-  template <class C>
-  bool operator()(C x) const {
-    return std::isinf(x) && (x > C(0) ? positive : negative);
-  }
-};
-
-const UnaryOperator<Neg> op_Neg;
-const UnaryOperator<Abs> op_Abs;
-const UnaryOperator<Sign> op_Sign;
-const UnaryOperator<Not> op_Not;
-const UnaryOperator<BitwiseNot> op_BitwiseNot;
-const UnaryOperator<IsNaN, true> op_IsNaN;
-const UnaryOperator<IsInf, true> op_IsInf;
+constexpr ElementwiseOperator op_IsNaN({kFloats, 1,
+                                        [](Description& d) { return equal(equal(d.input(), d.input()), 0.0); }, true});
+constexpr ElementwiseOperator op_IsInf(
+    {kFloats, 1,
+     [](Description& d) {
+       constexpr double kInfinity = std::numeric_limits<double>::infinity();
+       const bool negative = d.integer("detect_negative", 1) != 0, positive = d.integer("detect_positive", 1) != 0;
+       if (negative && positive) return equal(absolute(d.input()), kInfinity);
+       // With neither no element is as large as what no number equals.
+       return equal(d.input(), positive ? kInfinity : negative ? -kInfinity : std::numeric_limits<double>::quiet_NaN());
+     },
+     true});
 
 }  // namespace
 
 std::vector<OperatorRow> unary_math_rows() {
-#define CONVOY_ROW(Name) \
-  { #Name, &op_##Name }
   return {
-      CONVOY_ROW(Abs),   CONVOY_ROW(Neg),   CONVOY_ROW(Sign), CONVOY_ROW(Exp),        CONVOY_ROW(Log),
-      CONVOY_ROW(Sqrt),  CONVOY_ROW(Floor), CONVOY_ROW(Ceil), CONVOY_ROW(Reciprocal), CONVOY_ROW(Round),
-      CONVOY_ROW(Erf),   CONVOY_ROW(Sin),   CONVOY_ROW(Cos),  CONVOY_ROW(Tan),        CONVOY_ROW(Asin),
-      CONVOY_ROW(Acos),  CONVOY_ROW(Atan),  CONVOY_ROW(Sinh), CONVOY_ROW(Cosh),       CONVOY_ROW(Asinh),
-      CONVOY_ROW(Acosh), CONVOY_ROW(Atanh), CONVOY_ROW(Not),  CONVOY_ROW(BitwiseNot), CONVOY_ROW(IsNaN),
-      CONVOY_ROW(IsInf),
+      {"Abs", &op_Abs, images::element_wise, Rate::elements, values::mapped},
+      {"Neg", &op_Neg, images::element_wise, Rate::elements, values::mapped},
+      {"Sign", &op_Sign, images::element_wise, Rate::elements, values::mapped},
+      {"Exp", &op_Exp, images::element_wise, Rate::functions, values::mapped},
+      {"Log", &op_Log, images::element_wise, Rate::functions, values::mapped},
+      {"Sqrt", &op_Sqrt, images::element_wise, Rate::functions, values::mapped},
+      {"Floor", &op_Floor, images::element_wise, Rate::elements, values::mapped},
+      {"Ceil", &op_Ceil, images::element_wise, Rate::elements, values::mapped},
+      {"Reciprocal", &op_Reciprocal, images::element_wise, Rate::elements, values::mapped},
+      {"Round", &op_Round, images::element_wise, Rate::elements, values::mapped},
+      {"Erf", &op_Erf, images::element_wise, Rate::functions, values::mapped},
+      {"Sin", &op_Sin, images::element_wise, Rate::functions, values::mapped},
+      {"Cos", &op_Cos, images::element_wise, Rate::functions, values::mapped},
+      {"Tan", &op_Tan, images::element_wise, Rate::functions, values::mapped},
+      {"Asin", &op_Asin, images::element_wise, Rate::functions, values::mapped},
+      {"Acos", &op_Acos, images::element_wise, Rate::functions, values::mapped},
+      {"Atan", &op_Atan, images::element_wise, Rate::functions, values::mapped},
+      {"Sinh", &op_Sinh, images::element_wise, Rate::functions, values::mapped},
+      {"Cosh", &op_Cosh, images::element_wise, Rate::functions, values::mapped},
+      {"Asinh", &op_Asinh, images::element_wise, Rate::functions, values::mapped},
+      {"Acosh", &op_Acosh, images::element_wise, Rate::functions, values::mapped},
+      {"Atanh", &op_Atanh, images::element_wise, Rate::functions, values::mapped},
+      {"Not", &op_Not, images::element_wise, Rate::elements, values::mapped},
+      {"BitwiseNot", &op_BitwiseNot, images::element_wise, Rate::elements, values::mapped},
+      {"IsNaN", &op_IsNaN, images::element_wise, Rate::elements, values::mixed},
+      {"IsInf", &op_IsInf, images::element_wise, Rate::elements, values::mixed},
   };
-#undef CONVOY_ROW
 }
 
 }  // namespace convoy::ops

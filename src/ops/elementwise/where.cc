@@ -1,5 +1,6 @@
 // Where: y = condition ? a : b, all three broadcasting. Elements are moved by size, whatever their type.
-#include "ops/families.h"
+#include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -47,6 +48,8 @@ const Where op_Where;
 
 }  // namespace
 
-std::vector<OperatorRow> where_rows() { return {{"Where", &op_Where}}; }
+std::vector<OperatorRow> where_rows() {
+  return {{"Where", &op_Where, images::element_wise, Rate::elements, values::mixed}};
+}
 
 }  // namespace convoy::ops

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "ops/families.h"
 #include "ops/indexing.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -121,6 +121,9 @@ const ReverseSequence reverse_sequence;
 
 }  // namespace
 
-std::vector<OperatorRow> compress_rows() { return {{"Compress", &compress}, {"ReverseSequence", &reverse_sequence}}; }
+std::vector<OperatorRow> compress_rows() {
+  return {{"Compress", &compress, images::mixed, Rate::moves, values::mixed},
+          {"ReverseSequence", &reverse_sequence, images::mixed, Rate::moves, values::mixed}};
+}
 
 }  // namespace convoy::ops

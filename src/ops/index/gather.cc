@@ -3,9 +3,9 @@
 
 #include <cstring>
 
-#include "ops/families.h"
 #include "ops/indexing.h"
 #include "ops/movement/strided_copy.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 
@@ -235,7 +235,9 @@ const GatherND gather_nd;
 }  // namespace
 
 std::vector<OperatorRow> gather_rows() {
-  return {{"Gather", &gather}, {"GatherElements", &gather_elements}, {"GatherND", &gather_nd}};
+  return {{"Gather", &gather, images::gather, Rate::moves, values::moved},
+          {"GatherElements", &gather_elements, images::mixed, Rate::moves, values::moved},
+          {"GatherND", &gather_nd, images::mixed, Rate::moves, values::moved}};
 }
 
 }  // namespace convoy::ops

@@ -2,7 +2,8 @@
 #include <fmt/format.h>
 
 #include "ops/computed.h"
-#include "ops/families.h"
+#include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -54,6 +55,8 @@ const NonZero op_NonZero;
 
 }  // namespace
 
-std::vector<OperatorRow> non_zero_rows() { return {{"NonZero", &op_NonZero}}; }
+std::vector<OperatorRow> non_zero_rows() {
+  return {{"NonZero", &op_NonZero, images::mixed, Rate::others, values::mixed}};
+}
 
 }  // namespace convoy::ops

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
-#include "ops/families.h"
-#include "ops/unary.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -75,6 +76,6 @@ const OneHot op_OneHot;
 
 }  // namespace
 
-std::vector<OperatorRow> one_hot_rows() { return {{"OneHot", &op_OneHot}}; }
+std::vector<OperatorRow> one_hot_rows() { return {{"OneHot", &op_OneHot, images::mixed, Rate::others, values::mixed}}; }
 
 }  // namespace convoy::ops

@@ -3,8 +3,9 @@
 
 #include <cmath>
 
-#include "ops/families.h"
-#include "ops/unary.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -77,6 +78,6 @@ const Range op_Range;
 
 }  // namespace
 
-std::vector<OperatorRow> range_rows() { return {{"Range", &op_Range}}; }
+std::vector<OperatorRow> range_rows() { return {{"Range", &op_Range, images::mixed, Rate::others, values::mixed}}; }
 
 }  // namespace convoy::ops

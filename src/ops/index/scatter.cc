@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "ops/families.h"
 #include "ops/indexing.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -189,7 +189,9 @@ const ScatterND scatter_nd;
 }  // namespace
 
 std::vector<OperatorRow> scatter_rows() {
-  return {{"ScatterElements", &scatter_elements}, {"Scatter", &scatter_elements}, {"ScatterND", &scatter_nd}};
+  return {{"ScatterElements", &scatter_elements, images::mixed, Rate::others, values::mixed},
+          {"Scatter", &scatter_elements, images::mixed, Rate::others, values::mixed},
+          {"ScatterND", &scatter_nd, images::mixed, Rate::others, values::mixed}};
 }
 
 }  // namespace convoy::ops

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ops/families.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 #include "ops/reduce/reduce.h"
-#include "ops/unary.h"
 
 namespace convoy::ops {
 namespace {
@@ -118,6 +118,6 @@ const TopK op_TopK;
 
 }  // namespace
 
-std::vector<OperatorRow> top_k_rows() { return {{"TopK", &op_TopK}}; }
+std::vector<OperatorRow> top_k_rows() { return {{"TopK", &op_TopK, images::along_last, Rate::others, values::mixed}}; }
 
 }  // namespace convoy::ops

@@ -6,8 +6,9 @@
 #include <numeric>
 
 #include "ops/computed.h"
-#include "ops/families.h"
-#include "ops/unary.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -130,6 +131,6 @@ const Unique op_Unique;
 
 }  // namespace
 
-std::vector<OperatorRow> unique_rows() { return {{"Unique", &op_Unique}}; }
+std::vector<OperatorRow> unique_rows() { return {{"Unique", &op_Unique, images::mixed, Rate::others, values::mixed}}; }
 
 }  // namespace convoy::ops

@@ -7,11 +7,11 @@
 #include <cstring>
 #include <memory>
 
-#include "ops/families.h"
 #include "ops/in_f32.h"
-#include "ops/matmul.h"
-#include "ops/strided_copy.h"
-#include "ops/unary.h"
+#include "ops/math_types.h"
+#include "ops/matmul/matmul.h"
+#include "ops/movement/strided_copy.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -406,6 +406,6 @@ const Einsum einsum;
 
 }  // namespace
 
-std::vector<OperatorRow> einsum_rows() { return {{"Einsum", &einsum}}; }
+std::vector<OperatorRow> einsum_rows() { return {{"Einsum", &einsum, images::mixed, Rate::products, values::mixed}}; }
 
 }  // namespace convoy::ops

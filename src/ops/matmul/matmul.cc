@@ -6,14 +6,14 @@
 
 #include <cstring>
 
-#include "ops/families.h"
 #include "ops/from_real.h"
 #include "ops/in_f32.h"
 #include "ops/indexing.h"
+#include "ops/math_types.h"
 #include "ops/onednn/onednn_plan.h"
+#include "ops/operator_row.h"
 #include "ops/row_functions.h"
 #include "ops/rows.h"
-#include "ops/unary.h"
 
 namespace convoy::ops {
 
@@ -294,6 +294,9 @@ std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& sh
   return loop_plan(node, shape, type, {});
 }
 
-std::vector<OperatorRow> matmul_rows() { return {{"MatMul", &matmul}, {"Gemm", &gemm}}; }
+std::vector<OperatorRow> matmul_rows() {
+  return {{"MatMul", &matmul, images::matmul, Rate::products, values::mixed},
+          {"Gemm", &gemm, images::gemm, Rate::products, values::mixed}};
+}
 
 }  // namespace convoy::ops

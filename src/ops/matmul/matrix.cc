@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/families.h"
 #include "ops/indexing.h"
-#include "ops/unary.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -109,6 +109,9 @@ const Det det;
 
 }  // namespace
 
-std::vector<OperatorRow> matrix_rows() { return {{"Trilu", &trilu}, {"Det", &det}}; }
+std::vector<OperatorRow> matrix_rows() {
+  return {{"Trilu", &trilu, images::mixed, Rate::moves, values::mixed},
+          {"Det", &det, images::mixed, Rate::others, values::mixed}};
+}
 
 }  // namespace convoy::ops

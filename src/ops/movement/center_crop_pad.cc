@@ -4,8 +4,8 @@
 
 #include <numeric>
 
-#include "ops/families.h"
 #include "ops/movement/strided_copy.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -59,6 +59,8 @@ const CenterCropPad center_crop_pad;
 
 }  // namespace
 
-std::vector<OperatorRow> center_crop_pad_rows() { return {{"CenterCropPad", &center_crop_pad}}; }
+std::vector<OperatorRow> center_crop_pad_rows() {
+  return {{"CenterCropPad", &center_crop_pad, images::mixed, Rate::moves, values::mixed}};
+}
 
 }  // namespace convoy::ops

@@ -4,7 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "ops/families.h"
+#include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -197,11 +198,11 @@ const EyeLike eye_like;
 }  // namespace
 
 std::vector<OperatorRow> constant_rows() {
-  return {{"Constant", &constant},
-          {"ConstantOfShape", &constant_of_shape},
-          {"Shape", &shape},
-          {"Size", &size},
-          {"EyeLike", &eye_like}};
+  return {{"Constant", &constant, images::mixed, Rate::others, values::mixed},
+          {"ConstantOfShape", &constant_of_shape, images::mixed, Rate::others, values::mixed},
+          {"Shape", &shape, images::mixed, Rate::others, values::mixed},
+          {"Size", &size, images::mixed, Rate::others, values::mixed},
+          {"EyeLike", &eye_like, images::mixed, Rate::others, values::mixed}};
 }
 
 }  // namespace convoy::ops

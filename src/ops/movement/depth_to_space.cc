@@ -1,8 +1,8 @@
 // DepthToSpace and SpaceToDepth: blocks of b x b pixels against channels, one strided copy in six dims.
 #include <fmt/format.h>
 
-#include "ops/families.h"
 #include "ops/movement/strided_copy.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -79,7 +79,8 @@ const BlockOperator space_to_depth(false);
 }  // namespace
 
 std::vector<OperatorRow> depth_to_space_rows() {
-  return {{"DepthToSpace", &depth_to_space}, {"SpaceToDepth", &space_to_depth}};
+  return {{"DepthToSpace", &depth_to_space, images::each_alone, Rate::moves, values::moved},
+          {"SpaceToDepth", &space_to_depth, images::each_alone, Rate::moves, values::moved}};
 }
 
 }  // namespace convoy::ops

@@ -3,7 +3,8 @@
 
 #include <cstring>
 
-#include "ops/families.h"
+#include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -120,6 +121,9 @@ const Dropout op_Dropout;
 
 }  // namespace
 
-std::vector<OperatorRow> identity_rows() { return {{"Identity", &op_Identity}, {"Dropout", &op_Dropout}}; }
+std::vector<OperatorRow> identity_rows() {
+  return {{"Identity", &op_Identity, images::element_wise, Rate::moves, values::moved},
+          {"Dropout", &op_Dropout, images::one_output, Rate::moves, values::mixed}};
+}
 
 }  // namespace convoy::ops

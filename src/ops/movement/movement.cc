@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "ops/blocks.h"
-#include "ops/families.h"
 #include "ops/movement/strided_copy.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -400,7 +400,11 @@ const Split split;
 }  // namespace
 
 std::vector<OperatorRow> movement_rows() {
-  return {{"Transpose", &transpose}, {"Slice", &slice}, {"Expand", &expand}, {"Concat", &concat}, {"Split", &split}};
+  return {{"Transpose", &transpose, images::transpose, Rate::transposes, values::moved},
+          {"Slice", &slice, images::slice, Rate::moves, values::moved},
+          {"Expand", &expand, images::element_wise, Rate::moves, values::moved},
+          {"Concat", &concat, images::concat, Rate::moves, values::mixed},
+          {"Split", &split, images::along_first, Rate::moves, values::moved}};
 }
 
 }  // namespace convoy::ops

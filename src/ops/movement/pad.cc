@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/families.h"
 #include "ops/movement/strided_copy.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -175,6 +175,9 @@ const Tile tile;
 
 }  // namespace
 
-std::vector<OperatorRow> pad_rows() { return {{"Pad", &pad}, {"Tile", &tile}}; }
+std::vector<OperatorRow> pad_rows() {
+  return {{"Pad", &pad, images::pad, Rate::moves, values::mixed},
+          {"Tile", &tile, images::each_alone, Rate::moves, values::moved}};
+}
 
 }  // namespace convoy::ops

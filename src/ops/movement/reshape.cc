@@ -3,7 +3,8 @@
 
 #include <cstring>
 
-#include "ops/families.h"
+#include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -152,7 +153,10 @@ const Unsqueeze unsqueeze;
 }  // namespace
 
 std::vector<OperatorRow> reshape_rows() {
-  return {{"Reshape", &reshape}, {"Flatten", &flatten}, {"Squeeze", &squeeze}, {"Unsqueeze", &unsqueeze}};
+  return {{"Reshape", &reshape, images::each_alone, Rate::moves, values::moved},
+          {"Flatten", &flatten, images::along_last, Rate::moves, values::moved},
+          {"Squeeze", &squeeze, images::over_axes, Rate::moves, values::moved},
+          {"Unsqueeze", &unsqueeze, images::unsqueeze, Rate::moves, values::moved}};
 }
 
 }  // namespace convoy::ops

@@ -11,10 +11,11 @@
 #include <optional>
 
 #include "ops/blocks.h"
-#include "ops/families.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 #include "ops/row_functions.h"
 #include "ops/rows.h"
-#include "ops/unary.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -268,6 +269,8 @@ const BatchNormalization op_BatchNormalization;
 
 }  // namespace
 
-std::vector<OperatorRow> batch_normalization_rows() { return {{"BatchNormalization", &op_BatchNormalization}}; }
+std::vector<OperatorRow> batch_normalization_rows() {
+  return {{"BatchNormalization", &op_BatchNormalization, images::one_output, Rate::elements, values::mixed}};
+}
 
 }  // namespace convoy::ops

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "ops/families.h"
+#include "ops/math_types.h"
 #include "ops/onednn/onednn_plan.h"
-#include "ops/unary.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -105,6 +105,8 @@ const Lrn op_LRN;
 
 }  // namespace
 
-std::vector<OperatorRow> lrn_rows() { return {{"LRN", &op_LRN}}; }
+std::vector<OperatorRow> lrn_rows() {
+  return {{"LRN", &op_LRN, images::each_alone, Rate::channel_normalizations, values::mixed}};
+}
 
 }  // namespace convoy::ops

@@ -8,10 +8,11 @@
 #include <array>
 #include <cmath>
 
-#include "ops/families.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 #include "ops/row_functions.h"
 #include "ops/rows.h"
-#include "ops/unary.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -475,10 +476,11 @@ const InstanceNormalization op_InstanceNormalization;
 }  // namespace
 
 std::vector<OperatorRow> normalization_rows() {
-  return {{"LayerNormalization", &op_LayerNormalization},
-          {"RMSNormalization", &op_RMSNormalization},
-          {"GroupNormalization", &op_GroupNormalization},
-          {"InstanceNormalization", &op_InstanceNormalization}};
+  return {
+      {"LayerNormalization", &op_LayerNormalization, images::along_last, Rate::normalizations, values::mixed},
+      {"RMSNormalization", &op_RMSNormalization, images::along_last, Rate::normalizations, values::mixed},
+      {"GroupNormalization", &op_GroupNormalization, images::each_alone, Rate::normalizations, values::mixed},
+      {"InstanceNormalization", &op_InstanceNormalization, images::each_alone, Rate::normalizations, values::mixed}};
 }
 
 }  // namespace convoy::ops

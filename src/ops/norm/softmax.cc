@@ -2,12 +2,13 @@
 #include <cmath>
 #include <vector>
 
-#include "ops/families.h"
 #include "ops/in_f32.h"
+#include "ops/math_types.h"
 #include "ops/onednn/onednn_plan.h"
+#include "ops/operator_row.h"
+#include "ops/reductions.h"
 #include "ops/row_functions.h"
 #include "ops/rows.h"
-#include "ops/unary.h"
 
 namespace convoy::ops {
 namespace {
@@ -72,32 +73,21 @@ class Softmax final : public Operator {
     const TensorDesc& x = inputs[0].desc;
     CONVOY_TRY(const int axis, axis_of(node, x.rank()));
     const Fold fold = fold_of(node, x, axis);
+    const bool vectors = has_row_vectors(request) && (x.type == DataType::f32 || contains(kHalves, x.type));
+    if (vectors && x.elements() > 0) {
+      return dispatch<only(DataType::f32) | kHalves>(x.type, [&]<class T>(Tag<T>) {
+        if (kind_ == Kind::hardmax) return hardmax_plan<T>(node, fold, *reductions(request.cpu.isa));
+        return fold.inner == 1 ? rows_plan<T>(node, fold, row_functions(request.cpu.isa), request.threads)
+                               : columns_plan<T>(node, fold, *reductions(request.cpu.isa), request.threads);
+      });
+    }
     if (kind_ != Kind::hardmax && x.elements() > 0) {
-      if (const RowFunctions* functions = row_functions(request.cpu.isa); fold.inner == 1 && functions != nullptr) {
-        if (x.type == DataType::f32) return rows_plan<float>(node, fold, functions, request.threads);
-        if (x.type == DataType::f16) return rows_plan<F16>(node, fold, functions, request.threads);
-        if (x.type == DataType::bf16) return rows_plan<BF16>(node, fold, functions, request.threads);
-      }
       if (x.type == DataType::f32) {
         if (auto plan = onednn_plan(node, fold, request.threads); plan.ok()) return plan;
       }
       if (contains(kHalves, x.type)) return plan_in_f32(*this, node, inputs, outputs, request);
     }
-    return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
-      return make_plan(
-          node,
-          [kind = kind_, fold](std::span<const void* const> in, std::span<void* const> out,
-                               const ExecContext& context) -> Result<void> {
-            if (fold.size == 0) return {};
-            parallel_for(context, fold.outer * fold.inner, fold.size * 8, [&](std::int64_t begin, std::int64_t end) {
-              for (std::int64_t i = begin; i < end; ++i) {
-                const std::int64_t at = i / fold.inner * fold.size * fold.inner + i % fold.inner;
-                normalize(kind, static_cast<const T*>(in[0]) + at, static_cast<T*>(out[0]) + at, fold.size, fold.inner);
-              }
-            });
-            return {};
-          });
-    });
+    return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) { return loops_plan<T>(node, fold); });
   }
 
  private:
@@ -117,6 +107,23 @@ class Softmax final : public Operator {
       (normalized ? fold.size : outside ? fold.outer : fold.inner) *= x.dims[d];
     }
     return fold;
+  }
+
+  template <class T>
+  std::unique_ptr<OpPlan> loops_plan(const NodeDesc& node, const Fold& fold) const {
+    return make_plan(
+        node,
+        [kind = kind_, fold](std::span<const void* const> in, std::span<void* const> out,
+                             const ExecContext& context) -> Result<void> {
+          if (fold.size == 0) return {};
+          parallel_for(context, fold.outer * fold.inner, fold.size * 8, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+              const std::int64_t at = i / fold.inner * fold.size * fold.inner + i % fold.inner;
+              normalize(kind, static_cast<const T*>(in[0]) + at, static_cast<T*>(out[0]) + at, fold.size, fold.inner);
+            }
+          });
+          return {};
+        });
   }
 
   // The workspace of halves: a row for each thread.
@@ -140,6 +147,68 @@ class Softmax final : public Operator {
           return {};
         },
         static_cast<std::size_t>(row * threads) * sizeof(float));
+  }
+
+  // A unit of work: as many neighbouring columns as are done at a time, of which each thread keeps what it computed.
+  template <class T>
+  std::unique_ptr<OpPlan> columns_plan(const NodeDesc& node, const Fold& fold, const Reductions& functions,
+                                       int threads) const {
+    const std::int64_t width = softmax_columns(fold.size), kept = fold.size * width;
+    return make_plan(
+        node,
+        [=, log = kind_ == Kind::log_softmax](std::span<const void* const> in, std::span<void* const> out,
+                                              const ExecContext& context) -> Result<void> {
+          each_columns(fold, width, context, [&](std::int64_t at, std::int64_t count, int thread) {
+            functions.softmax(log, float_type<T>, static_cast<const T*>(in[0]) + at, fold.inner, fold.size,
+                              static_cast<float*>(context.workspace) + thread * kept, static_cast<T*>(out[0]) + at,
+                              count);
+          });
+          return {};
+        },
+        static_cast<std::size_t>(kept * threads) * sizeof(float));
+  }
+
+  template <class T>
+  std::unique_ptr<OpPlan> hardmax_plan(const NodeDesc& node, const Fold& fold, const Reductions& functions) const {
+    constexpr std::int64_t kWidth = 64;
+    if (fold.size >= kMostPositions) return loops_plan<T>(node, fold);
+    return make_plan(
+        node,
+        [=](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+          each_columns(fold, kWidth, context, [&](std::int64_t at, std::int64_t count, int) {
+            const T* const x = static_cast<const T*>(in[0]) + at;
+            T* const y = static_cast<T*>(out[0]) + at;
+            if (fold.inner == 1) {
+              const std::int64_t place = functions.position(true, false, float_type<T>, x, fold.size);
+              std::fill_n(y, fold.size, T(0));
+              y[place] = T(1);
+              return;
+            }
+            float places[kWidth];
+            functions.positions(true, false, float_type<T>, x, fold.inner, fold.size, places, count);
+            for (std::int64_t i = 0; i < fold.size; ++i) {
+              T* const to = y + i * fold.inner;
+              const auto here = static_cast<float>(i);
+              const T one(1), none(0);
+              for (std::int64_t c = 0; c < count; ++c) to[c] = places[c] == here ? one : none;
+            }
+          });
+          return {};
+        });
+  }
+
+  // body(first element, columns, thread) for all columns, at most `width` neighbours at a time.
+  static void each_columns(const Fold& fold, std::int64_t width, const ExecContext& context,
+                           FunctionRef<void(std::int64_t at, std::int64_t count, int thread)> body) {
+    const std::int64_t units = (fold.inner + width - 1) / width;
+    parallel_for_thread(context, fold.outer * units, fold.size * std::min(width, fold.inner) * 4,
+                        [&](std::int64_t begin, std::int64_t end, int thread) {
+                          for (std::int64_t unit = begin; unit < end; ++unit) {
+                            const std::int64_t first = unit % units * width;
+                            body(unit / units * fold.size * fold.inner + first, std::min(width, fold.inner - first),
+                                 thread);
+                          }
+                        });
   }
 
   Result<std::unique_ptr<OpPlan>> onednn_plan(const NodeDesc&, const Fold& fold, int threads) const {
@@ -167,7 +236,9 @@ const Softmax op_Hardmax(Kind::hardmax);
 }  // namespace
 
 std::vector<OperatorRow> softmax_rows() {
-  return {{"Softmax", &op_Softmax}, {"LogSoftmax", &op_LogSoftmax}, {"Hardmax", &op_Hardmax}};
+  return {{"Softmax", &op_Softmax, images::along_last, Rate::functions, values::mixed},
+          {"LogSoftmax", &op_LogSoftmax, images::along_last, Rate::functions, values::mixed},
+          {"Hardmax", &op_Hardmax, images::along_last, Rate::others, values::mixed}};
 }
 
 }  // namespace convoy::ops

@@ -1,9 +1,10 @@
 // AveragePool and LpPool: sums over windows.
 #include <cmath>
 
-#include "ops/families.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
+#include "ops/pooling/plane_pool.h"
 #include "ops/pooling/pooling.h"
-#include "ops/unary.h"
 
 namespace convoy::ops {
 namespace {
@@ -85,6 +86,7 @@ class AveragePool final : public SumPool {
     CONVOY_TRY(const PoolGeometry geometry, read_pooling(node, x.dims));
     CONVOY_TRY(const std::int64_t include, node.integer("count_include_pad", 0));
     const PoolKind kind = include != 0 ? PoolKind::average_include_pad : PoolKind::average_exclude_pad;
+    if (auto plan = plane_pooling(node, kind, geometry, x, y, request)) return plan;
     const bool vectors = has_row_vectors(request);
     if (!(vectors && suits_channel_rows(geometry, x, y))) {
       if (auto plan = onednn_pooling(kind, geometry, x, y, request.threads)) return plan;
@@ -123,6 +125,9 @@ const LpPool lp_pool;
 
 }  // namespace
 
-std::vector<OperatorRow> average_pool_rows() { return {{"AveragePool", &average_pool}, {"LpPool", &lp_pool}}; }
+std::vector<OperatorRow> average_pool_rows() {
+  return {{"AveragePool", &average_pool, images::each_alone, Rate::windows, values::mixed},
+          {"LpPool", &lp_pool, images::each_alone, Rate::windows, values::mixed}};
+}
 
 }  // namespace convoy::ops

@@ -2,10 +2,12 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/families.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
+#include "ops/reductions.h"
 #include "ops/row_functions.h"
 #include "ops/rows.h"
-#include "ops/unary.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -45,6 +47,7 @@ struct Planes {
   std::int64_t batch, channels, area;
   Compute<T> p;
   const RowFunctions* rows;  // null: there are none
+  const Reductions* reductions;
 };
 
 // Planes are contiguous. Eight accumulators hide the latency of the additions.
@@ -55,6 +58,13 @@ void reduce_planes(const Planes<T>& planes, const ExecContext& context) {
   parallel_for(context, planes.batch * planes.channels, planes.area, [&](std::int64_t begin, std::int64_t end) {
     RowBuffer buffer;
     for (std::int64_t plane = begin; plane < end; ++plane) {
+      if constexpr (kKind == Kind::max && has_row_functions<T>) {
+        if (planes.reductions != nullptr) {
+          const T* const x = planes.x + plane * planes.area;
+          planes.y[plane] = T(planes.reductions->extreme(true, float_type<T>, x, planes.area));
+          continue;
+        }
+      }
       C acc[8];
       std::fill_n(acc, 8, start);
       for (std::int64_t first = 0; first < planes.area; first += kRowChunk) {
@@ -167,6 +177,7 @@ class GlobalPool final : public Operator {
     const std::int64_t images = outputs[0].elements();
     const std::int64_t area = images == 0 ? 0 : x.elements() / images;
     const RowFunctions* const rows = row_functions(request.cpu.isa);
+    const Reductions* const vectors = reductions(request.cpu.isa);
     const bool channels_last = x.rank() > 2 && !x.is_packed(Layout::nchw);
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       const std::int64_t sums = channels_last ? batch * parts_of(batch, area, request.threads) * channels : 0;
@@ -177,7 +188,8 @@ class GlobalPool final : public Operator {
                                channels,
                                area,
                                static_cast<Compute<T>>(p),
-                               rows};
+                               rows,
+                               vectors};
         channels_last ? reduce_channels<kKind>(planes, context) : reduce_planes<kKind>(planes, context);
         return {};
       };
@@ -193,9 +205,9 @@ const GlobalPool<Kind::lp> global_lp_pool;
 }  // namespace
 
 std::vector<OperatorRow> global_pool_rows() {
-  return {{"GlobalAveragePool", &global_average_pool},
-          {"GlobalMaxPool", &global_max_pool},
-          {"GlobalLpPool", &global_lp_pool}};
+  return {{"GlobalAveragePool", &global_average_pool, images::each_alone, Rate::reductions, values::mixed},
+          {"GlobalMaxPool", &global_max_pool, images::each_alone, Rate::reductions, values::mixed},
+          {"GlobalLpPool", &global_lp_pool, images::each_alone, Rate::reductions, values::mixed}};
 }
 
 }  // namespace convoy::ops

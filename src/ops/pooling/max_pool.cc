@@ -5,9 +5,10 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/families.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
+#include "ops/pooling/plane_pool.h"
 #include "ops/pooling/pooling.h"
-#include "ops/unary.h"
 
 namespace convoy::ops {
 namespace {
@@ -185,6 +186,9 @@ class MaxPool final : public Operator {
     CONVOY_TRY(const std::int64_t order, node.integer("storage_order", 0));
     const bool with_indices = outputs.size() > 1, vectors = has_row_vectors(request);
     const TensorDesc indices = with_indices ? outputs[1] : y;
+    if (!with_indices) {
+      if (auto plan = plane_pooling(node, PoolKind::max, geometry, x, y, request)) return plan;
+    }
     std::unique_ptr<OpPlan> fast;
     if (!with_indices && !(vectors && suits_channel_rows(geometry, x, y))) {
       fast = onednn_pooling(PoolKind::max, geometry, x, y, request.threads);
@@ -343,6 +347,9 @@ const MaxUnpool max_unpool;
 
 }  // namespace
 
-std::vector<OperatorRow> max_pool_rows() { return {{"MaxPool", &max_pool}, {"MaxUnpool", &max_unpool}}; }
+std::vector<OperatorRow> max_pool_rows() {
+  return {{"MaxPool", &max_pool, images::one_output, Rate::windows, values::moved},
+          {"MaxUnpool", &max_unpool, images::mixed, Rate::others, values::mixed}};
+}
 
 }  // namespace convoy::ops

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "ops/families.h"
 #include "ops/matmul/matmul.h"
+#include "ops/operator_row.h"
 #include "ops/quantized/quantize.h"
 
 namespace convoy::ops {
@@ -178,7 +178,8 @@ const QLinearMatMul qlinear_matmul;
 }  // namespace
 
 std::vector<OperatorRow> matmul_integer_rows() {
-  return {{"MatMulInteger", &matmul_integer}, {"QLinearMatMul", &qlinear_matmul}};
+  return {{"MatMulInteger", &matmul_integer, images::matmul_integer, Rate::others, values::mixed},
+          {"QLinearMatMul", &qlinear_matmul, images::qlinear_matmul, Rate::others, values::mixed}};
 }
 
 }  // namespace convoy::ops

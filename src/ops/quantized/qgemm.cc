@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "ops/families.h"
 #include "ops/matmul/matmul.h"
+#include "ops/operator_row.h"
 #include "ops/quantized/quantize.h"
 
 namespace convoy::ops {
@@ -133,6 +133,8 @@ const QGemm qgemm;
 
 }  // namespace
 
-std::vector<OperatorRow> qgemm_rows() { return {{"QGemm", &qgemm, "com.microsoft"}}; }
+std::vector<OperatorRow> qgemm_rows() {
+  return {{"QGemm", &qgemm, images::qgemm, Rate::others, values::mixed, "com.microsoft"}};
+}
 
 }  // namespace convoy::ops

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <optional>
 
-#include "ops/families.h"
+#include "ops/operator_row.h"
 #include "ops/quantized/look_up.h"
 #include "ops/quantized/quantize.h"
 
@@ -134,6 +134,8 @@ const QLinearConcat qlinear_concat;
 
 }  // namespace
 
-std::vector<OperatorRow> qlinear_concat_rows() { return {{"QLinearConcat", &qlinear_concat, "com.microsoft"}}; }
+std::vector<OperatorRow> qlinear_concat_rows() {
+  return {{"QLinearConcat", &qlinear_concat, images::qlinear_concat, Rate::others, values::mixed, "com.microsoft"}};
+}
 
 }  // namespace convoy::ops

@@ -4,10 +4,11 @@
 #include <array>
 #include <cmath>
 
-#include "ops/elementwise/binary.h"
-#include "ops/families.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 #include "ops/quantized/look_up.h"
 #include "ops/quantized/quantize.h"
+#include "ops/rows.h"
 #include "ops/rows_avx2.h"
 
 namespace convoy::ops {
@@ -182,11 +183,14 @@ const Lookup lookup;
 }  // namespace
 
 std::vector<OperatorRow> qlinear_elementwise_rows() {
-  return {{"QLinearAdd", &qlinear_add, "com.microsoft"},
-          {"QLinearMul", &qlinear_mul, "com.microsoft"},
-          {"QLinearLeakyRelu", &qlinear_leaky_relu, "com.microsoft"},
-          {"QLinearSigmoid", &qlinear_sigmoid, "com.microsoft"},
-          {"Lookup", &lookup, "convoy"}};
+  return {
+      {"QLinearAdd", &qlinear_add, images::element_wise, Rate::quantized_arithmetic, values::mapped_bytes,
+       "com.microsoft"},
+      {"QLinearMul", &qlinear_mul, images::element_wise, Rate::quantized_arithmetic, values::mapped_bytes,
+       "com.microsoft"},
+      {"QLinearLeakyRelu", &qlinear_leaky_relu, images::element_wise, Rate::lookups, values::mapped, "com.microsoft"},
+      {"QLinearSigmoid", &qlinear_sigmoid, images::element_wise, Rate::lookups, values::mapped, "com.microsoft"},
+      {"Lookup", &lookup, images::each_alone, Rate::lookups, values::mapped, "convoy"}};
 }
 
 }  // namespace convoy::ops

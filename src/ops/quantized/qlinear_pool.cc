@@ -1,5 +1,5 @@
 // ONNX Runtime's QLinearAveragePool and QLinearGlobalAveragePool: integer sums over windows of 8-bit tensors.
-#include "ops/families.h"
+#include "ops/operator_row.h"
 #include "ops/pooling/pooling.h"
 #include "ops/quantized/quantize.h"
 
@@ -105,8 +105,10 @@ const QLinearAveragePool<true> qlinear_global_average_pool;
 }  // namespace
 
 std::vector<OperatorRow> qlinear_pool_rows() {
-  return {{"QLinearAveragePool", &qlinear_average_pool, "com.microsoft"},
-          {"QLinearGlobalAveragePool", &qlinear_global_average_pool, "com.microsoft"}};
+  return {
+      {"QLinearAveragePool", &qlinear_average_pool, images::each_alone, Rate::others, values::mixed, "com.microsoft"},
+      {"QLinearGlobalAveragePool", &qlinear_global_average_pool, images::each_alone, Rate::others, values::mixed,
+       "com.microsoft"}};
 }
 
 }  // namespace convoy::ops

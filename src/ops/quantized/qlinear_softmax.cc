@@ -1,7 +1,7 @@
 // ONNX Runtime's QLinearSoftmax on 8-bit tensors: over one axis, or, as before opset 13, over all dims from it on.
 #include <cmath>
 
-#include "ops/families.h"
+#include "ops/operator_row.h"
 #include "ops/quantized/quantize.h"
 
 namespace convoy::ops {
@@ -71,6 +71,8 @@ const QLinearSoftmax qlinear_softmax;
 
 }  // namespace
 
-std::vector<OperatorRow> qlinear_softmax_rows() { return {{"QLinearSoftmax", &qlinear_softmax, "com.microsoft"}}; }
+std::vector<OperatorRow> qlinear_softmax_rows() {
+  return {{"QLinearSoftmax", &qlinear_softmax, images::mixed, Rate::others, values::mixed, "com.microsoft"}};
+}
 
 }  // namespace convoy::ops

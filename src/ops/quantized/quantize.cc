@@ -7,11 +7,12 @@
 #include <array>
 #include <cmath>
 
-#include "ops/families.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
+#include "ops/quantized/quantize_row.h"
 #include "ops/rows.h"
 #include "ops/rows_avx2.h"
 #include "ops/small_floats.h"
-#include "ops/unary.h"
 
 namespace convoy::ops {
 namespace {
@@ -238,6 +239,7 @@ class QuantizeLinear final : public Operator {
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const std::vector<Piece> pieces, pieces_of(node, inputs, outputs[0]));
     const bool vectors = has_row_vectors(request);
+    const auto quantize_row = request.cpu.isa >= Isa::avx512 ? avx512::quantize_row : avx2::quantize_row;
     CONVOY_TRY(const std::int64_t saturate, node.integer("saturate", 1));
     const DataType scale_type = inputs[1].desc.type, zero_type = outputs[0].type;
     const auto plan_in = [&]<class C>(Load<C> load_values) {
@@ -250,8 +252,8 @@ class QuantizeLinear final : public Operator {
           const C* values = load_values(vectors, run, buffer.data());
           if constexpr (std::is_same_v<C, float>) {
             if (vectors && contains(kBytes, zero_type) && run.step == 0 && run.y_stride == 1) {
-              return avx2::quantize_row(zero_type, values, *run.scale, static_cast<std::int32_t>(*run.zero), run.y,
-                                        run.count);
+              return quantize_row(zero_type, values, *run.scale, static_cast<std::int32_t>(*run.zero), run.y,
+                                  run.count);
             }
           }
           store(values, run, saturate != 0);
@@ -406,11 +408,12 @@ const DynamicQuantizeLinear dynamic_quantize_linear;
 }  // namespace
 
 std::vector<OperatorRow> quantize_rows() {
-  return {{"QuantizeLinear", &quantize_linear},
-          {"DequantizeLinear", &dequantize_linear},
-          {"DynamicQuantizeLinear", &dynamic_quantize_linear},
-          {"QuantizeLinear", &quantize_linear, "com.microsoft"},
-          {"DequantizeLinear", &dequantize_linear, "com.microsoft"}};
+  return {
+      {"QuantizeLinear", &quantize_linear, images::quantize, Rate::quantization, values::mixed},
+      {"DequantizeLinear", &dequantize_linear, images::quantize, Rate::quantization, values::mixed},
+      {"DynamicQuantizeLinear", &dynamic_quantize_linear, images::mixed, Rate::others, values::mixed},
+      {"QuantizeLinear", &quantize_linear, images::quantize, Rate::quantization, values::mixed, "com.microsoft"},
+      {"DequantizeLinear", &dequantize_linear, images::quantize, Rate::quantization, values::mixed, "com.microsoft"}};
 }
 
 }  // namespace convoy::ops

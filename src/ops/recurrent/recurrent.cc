@@ -5,9 +5,10 @@
 
 #include <cctype>
 
-#include "ops/families.h"
 #include "ops/in_f32.h"
-#include "ops/unary.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -194,6 +195,10 @@ const Recurrent op_RNN(Cell::rnn);
 
 }  // namespace
 
-std::vector<OperatorRow> recurrent_rows() { return {{"LSTM", &op_LSTM}, {"GRU", &op_GRU}, {"RNN", &op_RNN}}; }
+std::vector<OperatorRow> recurrent_rows() {
+  return {{"LSTM", &op_LSTM, images::mixed, Rate::recurrent, values::mixed},
+          {"GRU", &op_GRU, images::mixed, Rate::recurrent, values::mixed},
+          {"RNN", &op_RNN, images::mixed, Rate::recurrent, values::mixed}};
+}
 
 }  // namespace convoy::ops

@@ -3,15 +3,17 @@
 // applies the activations there and leaves the hidden state, padded to whole panels, for the next step.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "convoy/host_tensor.h"
 #include "core/shared_bytes.h"
+#include "ops/math_types.h"
 #include "ops/matmul/panel_product.h"
 #include "ops/recurrent/recurrent.h"
 #include "ops/row_functions.h"
-#include "ops/unary.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {

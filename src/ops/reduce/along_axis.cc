@@ -1,9 +1,11 @@
 // Operators along one axis: ArgMax, ArgMin, CumSum.
 #include <fmt/format.h>
 
-#include "ops/families.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 #include "ops/reduce/reduce.h"
-#include "ops/unary.h"
+#include "ops/reductions.h"
+#include "ops/rows.h"
 
 namespace convoy::ops {
 namespace {
@@ -25,20 +27,27 @@ class ArgExtreme final : public Operator {
   bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const std::vector<bool> axis, axis_of(node, inputs[0].desc));
     CONVOY_TRY(const std::int64_t last, node.integer("select_last_index", 0));
     const ReduceLoops loops(outputs[0], inputs[0].desc, axis);
     return dispatch<kMathNumeric>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
       return make_plan(
           node,
-          [loops, largest = largest_, last = last != 0](std::span<const void* const> in, std::span<void* const> out,
-                                                        const ExecContext& context) -> Result<void> {
+          [loops, largest = largest_, last = last != 0, functions = reductions(request.cpu.isa)](
+              std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
             const T* x = static_cast<const T*>(in[0]);
             auto* y = static_cast<std::int64_t*>(out[0]);
             const std::int64_t size = loops.reduced.elements(), stride = loops.reduced.inner_stride(0);
             parallel_for(context, loops.kept.elements(), size, [&](std::int64_t begin, std::int64_t end) {
               loops.kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                const std::int64_t to_stride = loops.kept.inner_stride(0), from_stride = loops.kept.inner_stride(1);
+                if constexpr (has_row_functions<T>) {
+                  if (functions != nullptr && size < kMostPositions && (from_stride == 1 || stride == 1)) {
+                    return find_rows(*functions, largest, last, x + at[1], size, stride, y + at[0], to_stride, count,
+                                     from_stride);
+                  }
+                }
                 for (std::int64_t i = 0; i < count; ++i) {
                   y[at[0] + i * loops.kept.inner_stride(0)] =
                       find(x + at[1] + i * loops.kept.inner_stride(1), size, stride, largest, last);
@@ -64,6 +73,25 @@ class ArgExtreme final : public Operator {
       }
     }
     return found;
+  }
+
+  // The extremes of `count` lines of `size` elements, of which either these or the lines are neighbours.
+  template <class T>
+  static void find_rows(const Reductions& functions, bool largest, bool last, const T* x, std::int64_t size,
+                        std::int64_t stride, std::int64_t* y, std::int64_t y_stride, std::int64_t count,
+                        std::int64_t x_stride) {
+    if (stride == 1) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        y[i * y_stride] = functions.position(largest, last, float_type<T>, x + i * x_stride, size);
+      }
+      return;
+    }
+    RowBuffer places;
+    for (std::int64_t start = 0; start < count; start += kRowChunk) {
+      const std::int64_t n = std::min(kRowChunk, count - start);
+      functions.positions(largest, last, float_type<T>, x + start, stride, size, places.data(), n);
+      for (std::int64_t i = 0; i < n; ++i) y[(start + i) * y_stride] = static_cast<std::int64_t>(places[i]);
+    }
   }
 
   static Result<void> last_of(const NodeDesc& node) {
@@ -164,7 +192,9 @@ const CumSum op_CumSum;
 }  // namespace
 
 std::vector<OperatorRow> along_axis_rows() {
-  return {{"ArgMax", &op_ArgMax}, {"ArgMin", &op_ArgMin}, {"CumSum", &op_CumSum}};
+  return {{"ArgMax", &op_ArgMax, images::along_first, Rate::reductions, values::mixed},
+          {"ArgMin", &op_ArgMin, images::along_first, Rate::reductions, values::mixed},
+          {"CumSum", &op_CumSum, images::mixed, Rate::others, values::mixed}};
 }
 
 }  // namespace convoy::ops

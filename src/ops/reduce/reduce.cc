@@ -5,11 +5,12 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/families.h"
 #include "ops/from_real.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
+#include "ops/reductions.h"
 #include "ops/row_functions.h"
 #include "ops/rows.h"
-#include "ops/unary.h"
 
 namespace convoy::ops {
 
@@ -89,10 +90,16 @@ template <class V>
 struct Elements {
   // `count` values from element `at` on, `stride` elements apart: in the buffer, or where they are.
   const V* (*load)(const void* x, std::int64_t at, std::int64_t stride, std::int64_t count, V* buffer);
-  void (*store)(void* y, std::int64_t at, Wide<V> result);
-  V lowest, highest;                   // of the element's type
-  const RowFunctions* rows = nullptr;  // of floats: null where there are none
-  DataType half = DataType::f32;       // f16 or bf16: what a run of elements is
+  // `count` results, `stride` apart from element `at` of y on.
+  void (*store)(void* y, std::int64_t at, std::int64_t stride, const Wide<V>* results, std::int64_t count);
+  V lowest, highest;                       // of the element's type
+  const RowFunctions* rows = nullptr;      // of floats: null where there are none
+  DataType half = DataType::f32;           // f16 or bf16: what a run of elements is
+  const Reductions* reductions = nullptr;  // where there are rows
+
+  const void* at(const void* x, std::int64_t element) const {
+    return static_cast<const char*>(x) + element * static_cast<std::int64_t>(size_of(half));
+  }
 };
 
 template <class T, bool kVectors>
@@ -107,12 +114,17 @@ const ValueOf<T>* load(const void* x, std::int64_t at, std::int64_t stride, std:
 }
 
 template <class T>
-void store(void* y, std::int64_t at, Wide<ValueOf<T>> result) {
-  static_cast<T*>(y)[at] = static_cast<T>(result);
+void store(void* y, std::int64_t at, std::int64_t stride, const Wide<ValueOf<T>>* results, std::int64_t count) {
+  T* const to = static_cast<T*>(y) + at;
+  if (stride == 1) {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(results[i]);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) to[i * stride] = static_cast<T>(results[i]);
+  }
 }
 
 template <class T>
-Elements<ValueOf<T>> elements_of(const RowFunctions* rows) {
+Elements<ValueOf<T>> elements_of(const RowFunctions* rows, const Reductions* reductions) {
   using V = ValueOf<T>;
   if constexpr (is_float_element<T>) {
     return {rows != nullptr ? load<T, is_half<T>> : load<T, false>,
@@ -120,13 +132,15 @@ Elements<ValueOf<T>> elements_of(const RowFunctions* rows) {
             -std::numeric_limits<V>::infinity(),
             std::numeric_limits<V>::infinity(),
             rows,
-            is_half<T> ? float_type<T> : DataType::f32};
+            is_half<T> ? float_type<T> : DataType::f32,
+            reductions};
   } else {
     return {load<T, false>, store<T>, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
   }
 }
 
-// An accumulator takes values one by one, merges with another, and gives the result for `count` values.
+// An accumulator takes values one by one, merges with another, and gives the result for `count` values. One whose rows
+// and columns of floats reductions.h has, gives them as row() and columns(); it takes their results as it takes values.
 template <class V>
 struct SumOf {
   Wide<V> sum = 0;
@@ -206,6 +220,14 @@ struct LogSumExp {
       largest = x;
     }
   }
+  static double row(const Reductions& r, DataType type, const void* x, std::int64_t count) {
+    return r.log_sum_exp(type, x, count);
+  }
+  static void columns(const Reductions& r, DataType type, const void* x, std::int64_t step, std::int64_t size, float* y,
+                      std::int64_t count) {
+    r.log_sum_exps(type, x, step, size, y, count);
+  }
+  void add_result(double x) { merge({x, 1}); }
   void merge(const LogSumExp& other) {
     if (other.sum == 0) return;
     if (other.largest <= largest) {
@@ -227,7 +249,18 @@ struct Extreme {
     return kSign > 0 ? Limits::lowest() : Limits::max();
   }
   V best = start();
+  void add_integers(const V* x, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) best = (kSign > 0 ? x[i] > best : x[i] < best) ? x[i] : best;
+  }
   void add(V x) { best = (kSign > 0 ? x > best : x < best) || x != x ? x : best; }
+  static double row(const Reductions& r, DataType type, const void* x, std::int64_t count) {
+    return static_cast<double>(r.extreme(kSign > 0, type, x, count));
+  }
+  static void columns(const Reductions& r, DataType type, const void* x, std::int64_t step, std::int64_t size, float* y,
+                      std::int64_t count) {
+    r.extremes(kSign > 0, type, x, step, size, y, count);
+  }
+  void add_result(double x) { add(static_cast<V>(x)); }
   void merge(const Extreme& other) { add(other.best); }
   Wide<V> finish(std::int64_t count, const Elements<V>& elements) const {
     return static_cast<Wide<V>>(count > 0 ? best : kSign > 0 ? elements.lowest : elements.highest);
@@ -260,6 +293,11 @@ double sum_of_halves(const RowFunctions& rows, DataType type, const std::uint16_
 
 // One output element: runs along the reduced dims, in several lanes so that additions need not wait for each other.
 template <class A, class V>
+constexpr bool has_reductions = std::is_same_v<V, float>&& requires {
+  &A::columns;
+};
+
+template <class A, class V>
 A reduce_one(const BroadcastLoop& reduced, const Elements<V>& elements, const void* x, std::int64_t first) {
   constexpr std::int64_t kLanes = 8, kChunk = 512;
   std::array<A, kLanes> lanes;
@@ -272,6 +310,13 @@ A reduce_one(const BroadcastLoop& reduced, const Elements<V>& elements, const vo
         return;
       }
     }
+    if constexpr (has_reductions<A, V>) {
+      if (elements.reductions != nullptr && stride == 1 && size > 0) {
+        const void* const row = elements.at(x, from);
+        lanes[0].add_result(A::row(*elements.reductions, elements.half, row, size));
+        return;
+      }
+    }
     for (std::int64_t start = 0; start < size; start += kChunk) {
       const std::int64_t count = std::min(kChunk, size - start);
       const V* values = elements.load(x, from + start * stride, stride, count, buffer.data());
@@ -280,6 +325,10 @@ A reduce_one(const BroadcastLoop& reduced, const Elements<V>& elements, const vo
           lanes[0].add_row(values, count);
           continue;
         }
+      }
+      if constexpr (std::is_integral_v<V> && requires { lanes[0].add_integers(values, count); }) {
+        lanes[0].add_integers(values, count);
+        continue;
       }
       std::int64_t i = 0;
       for (; i + kLanes <= count; i += kLanes) {
@@ -316,6 +365,15 @@ void reduce_neighbours(const BroadcastLoop& reduced, const Elements<V>& elements
       });
     };
     const bool rows = [&] {
+      if constexpr (has_reductions<A, V>) {
+        if (elements.reductions == nullptr) return false;
+        run_through(reduced, 0, reduced.elements(), [&](const std::int64_t* at, std::int64_t run) {
+          const void* const from = elements.at(x, first + start + at[0]);
+          A::columns(*elements.reductions, elements.half, from, reduced.inner_stride(0), run, buffer.data(), n);
+          for (std::int64_t i = 0; i < n; ++i) sums[i].add_result(static_cast<double>(buffer[i]));
+        });
+        return true;
+      }
       if constexpr (requires { sums[0].add_row(buffer.data(), n); }) {
         if (elements.rows == nullptr) return false;
         std::array<double, kChunk> totals{};
@@ -330,9 +388,10 @@ void reduce_neighbours(const BroadcastLoop& reduced, const Elements<V>& elements
         for (std::int64_t i = 0; i < n; ++i) sums[i].add(values[i]);
       });
     }
-    for (std::int64_t i = 0; i < n; ++i) {
-      elements.store(y, to + (start + i) * to_stride, sums[i].finish(reduced.elements(), elements));
-    }
+    std::array<Wide<V>, kChunk> results;
+    const std::int64_t terms = reduced.elements();
+    for (std::int64_t i = 0; i < n; ++i) results[i] = sums[i].finish(terms, elements);
+    elements.store(y, to + start * to_stride, to_stride, results.data(), n);
   }
 }
 
@@ -350,7 +409,8 @@ void reduce_all(const ReduceLoops& loops, const Elements<V>& elements, const voi
       }
       for (std::int64_t i = 0; i < count; ++i) {
         const A sums = reduce_one<A, V>(loops.reduced, elements, x, at[1] + i * from_stride);
-        elements.store(y, at[0] + i * to_stride, sums.finish(reduced, elements));
+        const Wide<V> result = sums.finish(reduced, elements);
+        elements.store(y, at[0] + i * to_stride, 1, &result, 1);
       }
     });
   });
@@ -402,7 +462,7 @@ class Reduce final : public Operator {
           });
     }
     return dispatch<kSet>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
-      return plan_of(node, loops, elements_of<T>(row_functions(request.cpu.isa)));
+      return plan_of(node, loops, elements_of<T>(row_functions(request.cpu.isa), reductions(request.cpu.isa)));
     });
   }
 
@@ -438,16 +498,16 @@ const Reduce<SumSquare, kMathNumeric> op_ReduceSumSquare(18);
 
 std::vector<OperatorRow> reduce_rows() {
   return {
-      {"ReduceSum", &op_ReduceSum},
-      {"ReduceMean", &op_ReduceMean},
-      {"ReduceMax", &op_ReduceMax},
-      {"ReduceMin", &op_ReduceMin},
-      {"ReduceProd", &op_ReduceProd},
-      {"ReduceL1", &op_ReduceL1},
-      {"ReduceL2", &op_ReduceL2},
-      {"ReduceLogSum", &op_ReduceLogSum},
-      {"ReduceLogSumExp", &op_ReduceLogSumExp},
-      {"ReduceSumSquare", &op_ReduceSumSquare},
+      {"ReduceSum", &op_ReduceSum, images::over_axes, Rate::reductions, values::mixed},
+      {"ReduceMean", &op_ReduceMean, images::over_axes, Rate::reductions, values::mixed},
+      {"ReduceMax", &op_ReduceMax, images::over_axes, Rate::reductions, values::mixed},
+      {"ReduceMin", &op_ReduceMin, images::over_axes, Rate::reductions, values::mixed},
+      {"ReduceProd", &op_ReduceProd, images::over_axes, Rate::reductions, values::mixed},
+      {"ReduceL1", &op_ReduceL1, images::over_axes, Rate::reductions, values::mixed},
+      {"ReduceL2", &op_ReduceL2, images::over_axes, Rate::reductions, values::mixed},
+      {"ReduceLogSum", &op_ReduceLogSum, images::over_axes, Rate::reductions, values::mixed},
+      {"ReduceLogSumExp", &op_ReduceLogSumExp, images::over_axes, Rate::reductions, values::mixed},
+      {"ReduceSumSquare", &op_ReduceSumSquare, images::over_axes, Rate::reductions, values::mixed},
   };
 }
 

@@ -7,8 +7,9 @@
 #include <cstring>
 #include <numbers>
 
-#include "ops/families.h"
-#include "ops/unary.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -150,10 +151,10 @@ constexpr MelWeightMatrix mel_weight_matrix;
 }  // namespace
 
 std::vector<OperatorRow> audio_rows() {
-  return {{"HannWindow", &hann},
-          {"HammingWindow", &hamming},
-          {"BlackmanWindow", &blackman},
-          {"MelWeightMatrix", &mel_weight_matrix}};
+  return {{"HannWindow", &hann, images::mixed, Rate::others, values::mixed},
+          {"HammingWindow", &hamming, images::mixed, Rate::others, values::mixed},
+          {"BlackmanWindow", &blackman, images::mixed, Rate::others, values::mixed},
+          {"MelWeightMatrix", &mel_weight_matrix, images::mixed, Rate::others, values::mixed}};
 }
 
 }  // namespace convoy::ops

@@ -5,9 +5,10 @@
 #include <array>
 #include <new>
 
-#include "ops/families.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 #include "ops/signal/fft.h"
-#include "ops/unary.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -314,6 +315,9 @@ const Stft stft;
 
 }  // namespace
 
-std::vector<OperatorRow> dft_rows() { return {{"DFT", &dft}, {"STFT", &stft}}; }
+std::vector<OperatorRow> dft_rows() {
+  return {{"DFT", &dft, images::dft, Rate::others, values::mixed},
+          {"STFT", &stft, images::each_alone, Rate::others, values::mixed}};
+}
 
 }  // namespace convoy::ops

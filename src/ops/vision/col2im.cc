@@ -3,9 +3,9 @@
 
 #include <cstring>
 
-#include "ops/families.h"
 #include "ops/indexing.h"
-#include "ops/unary.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -115,6 +115,8 @@ const Col2Im col2im;
 
 }  // namespace
 
-std::vector<OperatorRow> col2im_rows() { return {{"Col2Im", &col2im}}; }
+std::vector<OperatorRow> col2im_rows() {
+  return {{"Col2Im", &col2im, images::each_alone, Rate::others, values::mixed}};
+}
 
 }  // namespace convoy::ops

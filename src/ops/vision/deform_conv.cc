@@ -6,8 +6,9 @@
 
 #include <cmath>
 
-#include "ops/families.h"
-#include "ops/unary.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -154,6 +155,8 @@ const DeformConv deform_conv;
 
 }  // namespace
 
-std::vector<OperatorRow> deform_conv_rows() { return {{"DeformConv", &deform_conv}}; }
+std::vector<OperatorRow> deform_conv_rows() {
+  return {{"DeformConv", &deform_conv, images::deform_conv, Rate::others, values::mixed}};
+}
 
 }  // namespace convoy::ops

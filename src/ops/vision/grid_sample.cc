@@ -4,9 +4,9 @@
 #include <array>
 #include <cmath>
 
-#include "ops/families.h"
 #include "ops/indexing.h"
-#include "ops/unary.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -89,6 +89,78 @@ AxisTaps axis_taps(const Sampling& sampling, double normalized, std::int64_t dim
   return taps;
 }
 
+constexpr std::int64_t kBlock = 64;  // points whose taps are found before the channels read them
+
+// The taps of some points, all dims combined: where each is in a plane, and its weight.
+template <class C>
+struct Points {
+  static constexpr std::int64_t kMostTaps = 64;
+  std::int64_t count = 0;
+  std::array<std::int64_t, kBlock + 1> ends;  // of the taps of the points before
+  std::array<std::int64_t, kBlock * kMostTaps> offsets;
+  std::array<C, kBlock * kMostTaps> weights;
+
+  // `at`: where the point's coordinates are in the grid, whose last dim has that of the innermost dim first.
+  void add(const Sampling& sampling, const TensorDesc& x, DataType grid_type, const void* grid, std::int64_t at) {
+    const int spatial = x.rank() - 2;
+    if (count == 0) ends[0] = 0;
+    std::int64_t* const own_offsets = offsets.data() + ends[count];
+    std::array<double, kMostTaps> own_weights;
+    own_offsets[0] = 0;
+    own_weights[0] = 1;
+    std::int64_t found = 1;
+    for (int d = 0; d < spatial; ++d) {
+      const AxisTaps taps = axis_taps(sampling, load_as_double(grid_type, grid, at + spatial - 1 - d), x.dims[2 + d]);
+      std::array<std::int64_t, kMostTaps> next_offsets;
+      std::array<double, kMostTaps> next_weights;
+      std::int64_t next = 0;
+      for (std::int64_t i = 0; i < found; ++i) {
+        for (int t = 0; t < taps.count; ++t) {
+          if (taps.index[t] < 0 || taps.weight[t] == 0) continue;
+          next_offsets[next] = own_offsets[i] + taps.index[t] * x.strides[2 + d];
+          next_weights[next++] = own_weights[i] * taps.weight[t];
+        }
+      }
+      found = next;
+      std::copy_n(next_offsets.begin(), found, own_offsets);
+      own_weights = next_weights;
+    }
+    for (std::int64_t i = 0; i < found; ++i) weights[ends[count] + i] = static_cast<C>(own_weights[i]);
+    ends[count + 1] = ends[count] + found;
+    ++count;
+  }
+
+  // The values of a channel. Most blocks have as many taps for each point: 1, or 2 for each dim.
+  template <class T>
+  void sample(const T* plane, T* y) const {
+    const std::int64_t taps = ends[count] / std::max<std::int64_t>(count, 1);
+    for (std::int64_t p = 0; p < count; ++p) {
+      if (ends[p + 1] - ends[p] != taps) return sample_each(plane, y);
+    }
+    if (taps == 1) return sample_alike<1>(plane, y);
+    if (taps == 4) return sample_alike<4>(plane, y);
+    if (taps == 8) return sample_alike<8>(plane, y);
+    if (taps == 16) return sample_alike<16>(plane, y);
+    sample_each(plane, y);
+  }
+
+ private:
+  template <class T>
+  C sum(const T* plane, std::int64_t first, std::int64_t taps) const {
+    C sum = 0;
+    for (std::int64_t i = first; i < first + taps; ++i) sum += weights[i] * static_cast<C>(plane[offsets[i]]);
+    return sum;
+  }
+  template <int kTaps, class T>
+  void sample_alike(const T* plane, T* y) const {
+    for (std::int64_t p = 0; p < count; ++p) y[p] = T(sum(plane, p * kTaps, kTaps));
+  }
+  template <class T>
+  void sample_each(const T* plane, T* y) const {
+    for (std::int64_t p = 0; p < count; ++p) y[p] = T(sum(plane, ends[p], ends[p + 1] - ends[p]));
+  }
+};
+
 class GridSample final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -120,40 +192,18 @@ class GridSample final : public Operator {
         const int spatial = x.rank() - 2;
         const std::int64_t points = product(y.dims, 2, y.rank()), channels = x.dims[1];
         const std::int64_t plane = product(x.dims, 2, x.rank());
-        parallel_for(context, y.dims[0] * points, channels * 16, [&](std::int64_t begin, std::int64_t end) {
+        const std::int64_t blocks = (points + kBlock - 1) / kBlock;
+        parallel_for(context, y.dims[0] * blocks, kBlock * channels * 16, [&](std::int64_t begin, std::int64_t end) {
+          Points<Compute<T>> some;
           for (std::int64_t unit = begin; unit < end; ++unit) {
-            // Taps of all dims combined: the offset in a plane and the weight of each.
-            std::int64_t offsets[64] = {0};
-            double weights[64] = {1};
-            int count = 1;
-            for (int d = 0; d < spatial; ++d) {
-              // The grid's last dim has the coordinate of the innermost dim first.
-              const double at = load_as_double(grid_type, in[1], unit * spatial + spatial - 1 - d);
-              const AxisTaps taps = axis_taps(sampling, at, x.dims[2 + d]);
-              std::int64_t next_offsets[64];
-              double next_weights[64];
-              int next = 0;
-              for (int i = 0; i < count; ++i) {
-                for (int t = 0; t < taps.count; ++t) {
-                  if (taps.index[t] < 0 || taps.weight[t] == 0) continue;
-                  next_offsets[next] = offsets[i] + taps.index[t] * x.strides[2 + d];
-                  next_weights[next++] = weights[i] * taps.weight[t];
-                }
-              }
-              count = next;
-              std::copy_n(next_offsets, count, offsets);
-              std::copy_n(next_weights, count, weights);
+            const std::int64_t n = unit / blocks, first = unit % blocks * kBlock;
+            some.count = 0;
+            for (std::int64_t p = first; p < std::min(points, first + kBlock); ++p) {
+              some.add(sampling, x, grid_type, in[1], (n * points + p) * spatial);
             }
-            const std::int64_t n = unit / points;
-            const T* from = static_cast<const T*>(in[0]) + n * channels * plane;
-            T* to = static_cast<T*>(out[0]) + n * channels * points + unit % points;
-            for (std::int64_t c = 0; c < channels; ++c) {
-              Compute<T> sum = 0;
-              for (int i = 0; i < count; ++i) {
-                sum += static_cast<Compute<T>>(weights[i]) * static_cast<Compute<T>>(from[c * plane + offsets[i]]);
-              }
-              to[c * points] = T(sum);
-            }
+            const T* const from = static_cast<const T*>(in[0]) + n * channels * plane;
+            T* const to = static_cast<T*>(out[0]) + n * channels * points + first;
+            for (std::int64_t c = 0; c < channels; ++c) some.sample(from + c * plane, to + c * points);
           }
         });
         return {};
@@ -247,6 +297,9 @@ const AffineGrid affine_grid;
 
 }  // namespace
 
-std::vector<OperatorRow> grid_sample_rows() { return {{"GridSample", &grid_sample}, {"AffineGrid", &affine_grid}}; }
+std::vector<OperatorRow> grid_sample_rows() {
+  return {{"GridSample", &grid_sample, images::grid_sample, Rate::others, values::mixed},
+          {"AffineGrid", &affine_grid, images::each_alone, Rate::others, values::mixed}};
+}
 
 }  // namespace convoy::ops

@@ -8,7 +8,8 @@
 #include <numeric>
 
 #include "ops/computed.h"
-#include "ops/families.h"
+#include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
@@ -141,6 +142,8 @@ const NonMaxSuppression op_NonMaxSuppression;
 
 }  // namespace
 
-std::vector<OperatorRow> non_max_suppression_rows() { return {{"NonMaxSuppression", &op_NonMaxSuppression}}; }
+std::vector<OperatorRow> non_max_suppression_rows() {
+  return {{"NonMaxSuppression", &op_NonMaxSuppression, images::mixed, Rate::others, values::mixed}};
+}
 
 }  // namespace convoy::ops

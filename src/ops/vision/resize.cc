@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "ops/families.h"
 #include "ops/movement/strided_copy.h"
+#include "ops/operator_row.h"
 #include "ops/rows.h"
 #include "ops/vision/resize_passes.h"
 
@@ -251,8 +251,19 @@ class Resize final : public Operator {
 
 const Resize resize;
 
+// The nearest element is one of the input's, unless it lies outside.
+Values of_resize(const NodeDesc& node) {
+  const auto mode = node.text("mode", "nearest");
+  const auto transformation = node.text("coordinate_transformation_mode", "half_pixel");
+  const bool moves = mode.ok() && *mode == "nearest" && transformation.ok() && *transformation != "tf_crop_and_resize";
+  return moves ? values::moved(node) : values::mixed(node);
+}
+
 }  // namespace
 
-std::vector<OperatorRow> resize_rows() { return {{"Resize", &resize}, {"Upsample", &resize}}; }
+std::vector<OperatorRow> resize_rows() {
+  return {{"Resize", &resize, images::resize, Rate::resizes, of_resize},
+          {"Upsample", &resize, images::resize, Rate::resizes, of_resize}};
+}
 
 }  // namespace convoy::ops

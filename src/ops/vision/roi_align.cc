@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "ops/families.h"
 #include "ops/indexing.h"
-#include "ops/unary.h"
+#include "ops/math_types.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -242,6 +242,8 @@ const RoiAlign roi_align;
 
 }  // namespace
 
-std::vector<OperatorRow> roi_align_rows() { return {{"RoiAlign", &roi_align}}; }
+std::vector<OperatorRow> roi_align_rows() {
+  return {{"RoiAlign", &roi_align, images::mixed, Rate::others, values::mixed}};
+}
 
 }  // namespace convoy::ops

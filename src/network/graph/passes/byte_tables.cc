@@ -5,6 +5,7 @@
 #include <map>
 
 #include "network/graph/pass.h"
+#include "ops/operator_row.h"
 
 namespace convoy::network {
 namespace {
@@ -12,10 +13,13 @@ namespace {
 // The inputs of a node that are tensors of bytes, computed element by element; none where it is no such node.
 std::vector<std::size_t> operands_of(const Node& node) {
   if (node.desc.domain.empty() || node.outputs.size() != 1) return {};
-  const std::string& op = node.desc.op;
+  const ops::OperatorRow* const row = ops::find_row(node.desc.domain, node.desc.op);
+  if (row == nullptr) return {};
+  const ops::Values values = row->values(node.desc);
   std::vector<std::size_t> operands;
-  if (op == "Lookup" || op == "QLinearSigmoid" || op == "QLinearLeakyRelu") operands = {0};
-  if (op == "QLinearMul" || op == "QLinearAdd") operands = {0, 3};
+  for (const int operand : values.operands) {
+    if (values.kind == ops::Values::mapped && operand >= 0) operands.push_back(static_cast<std::size_t>(operand));
+  }
   if (operands.empty() || node.inputs.size() <= operands.back()) return {};
   return operands;
 }

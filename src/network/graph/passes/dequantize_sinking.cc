@@ -6,33 +6,27 @@
 //   Q(Concat(DQ(x)..)) ->  QLinearConcat(x..)
 // All give the bits they gave before.
 #include <algorithm>
+#include <array>
 
 #include "network/graph/pass.h"
 #include "network/graph/passes/quantization.h"
+#include "ops/operator_row.h"
 
 namespace convoy::network {
 namespace {
 
-// Whether a node only moves or selects the values of its first input, so that any increasing function may be applied
-// behind instead; its other inputs are shapes and indices.
-bool moves_values(const Node& node) {
-  constexpr std::string_view movers[] = {
-      "Reshape", "Flatten", "Squeeze", "Unsqueeze",    "Transpose",    "Identity", "Slice",    "Gather",
-      "Split",   "Expand",  "Tile",    "DepthToSpace", "SpaceToDepth", "MaxPool",  "GatherND", "GatherElements"};
-  if (!node.desc.domain.empty()) return false;
-  if (std::ranges::find(movers, node.desc.op) != std::end(movers)) return true;
-  if (node.desc.op != "Resize") return false;
-  const auto mode = node.desc.text("mode", "nearest");
-  const auto transformation = node.desc.text("coordinate_transformation_mode", "half_pixel");
-  return mode.ok() && *mode == "nearest" && transformation.ok() && *transformation != "tf_crop_and_resize";
+ops::Values values_of(const Node& node) {
+  const ops::OperatorRow* const row = ops::find_row(node.desc.domain, node.desc.op);
+  return row == nullptr || !node.desc.domain.empty() ? ops::Values{} : row->values(node.desc);
 }
 
+// Whether a node only moves or selects the values of its first input, so that any increasing function may be applied
+// behind instead; its other inputs are shapes and indices.
+bool moves_values(const Node& node) { return values_of(node).kind == ops::Values::moved; }
+
 bool is_function(const Node& node) {
-  constexpr std::string_view functions[] = {"Relu", "LeakyRelu", "Sigmoid",    "Tanh",     "HardSigmoid", "HardSwish",
-                                            "Elu",  "Selu",      "Celu",       "Softplus", "Softsign",    "Mish",
-                                            "Gelu", "Swish",     "Clip",       "Exp",      "Abs",         "Neg",
-                                            "Sqrt", "Erf",       "Reciprocal", "Log"};
-  return node.desc.domain.empty() && std::ranges::find(functions, node.desc.op) != std::end(functions);
+  const ops::Values values = values_of(node);
+  return values.kind == ops::Values::mapped && values.operands == std::array{0, -1};
 }
 
 class Sinking {

@@ -1,0 +1,296 @@
+#include "ops/elementwise/elementwise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "ops/elementwise/evaluator.h"
+#include "ops/rows.h"
+
+namespace convoy::ops {
+
+Result<ElementFunction> ElementFunction::of(const ElementRule& rule, const NodeDesc& node, DataType type, int inputs) {
+  Description description(node, type, inputs);
+  const Value result = rule.describe(description);
+  if (description.error()) return *description.error();
+  return std::move(description).function(result);
+}
+
+ElementFunction Description::function(const Value& result) && {
+  expression_.result = result.term_in(expression_);
+  return {std::move(expression_), function_};
+}
+
+Result<TensorDesc> broadcast_operand(const NodeDesc& node, std::span<const Input> inputs, int index) {
+  TensorDesc desc = inputs[index].desc;
+  if (index == 0 || node.opset >= 7 || !node.domain.empty() || desc.rank() == 0) return desc;
+  CONVOY_TRY(const std::int64_t broadcast, node.integer("broadcast", 0));
+  if (broadcast == 0) return desc;
+  const int rank = inputs[0].desc.rank();
+  CONVOY_TRY(const std::int64_t given, node.integer("axis", rank - desc.rank()));
+  CONVOY_TRY(const int axis, normalize_axis(node, given, rank, "axis", 1));
+  if (axis + desc.rank() > rank) {
+    return bad_node(
+        node, fmt::format("axis={}: input {} of rank {} does not fit into rank {}", axis, index, desc.rank(), rank));
+  }
+  desc.dims.resize(rank - axis, 1);
+  desc.strides.resize(rank - axis, 1);
+  return desc;
+}
+
+Result<Dims> broadcast_inputs(const NodeDesc& node, std::span<const Input> inputs) {
+  std::vector<Dims> shapes;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    CONVOY_TRY(const TensorDesc desc, broadcast_operand(node, inputs, static_cast<int>(i)));
+    shapes.push_back(desc.dims);
+  }
+  return broadcast_dims(node, shapes);
+}
+
+namespace {
+
+// Operands where y is the same tensor without gaps: element i of both belong together.
+bool runs_with(const TensorDesc& operand, const TensorDesc& y) {
+  const int missing = y.rank() - operand.rank();
+  for (int d = 0; d < y.rank(); ++d) {
+    if (y.dims[d] == 1) continue;
+    if (d < missing || operand.dims[d - missing] != y.dims[d] || operand.strides[d - missing] != y.strides[d]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// y = f(a, b) where y and a are channels last and b has a value for each channel of a sample: squeeze and excitation,
+// biases. Runs along the channels alone would be so short that finding them takes longer than computing them.
+struct FewChannels {
+  std::int64_t channels, positions;  // of a sample
+  std::int64_t sample_stride;        // of b; 0: all samples have the same
+};
+constexpr std::int64_t kMostFewChannels = 256;
+
+std::optional<FewChannels> few_channels(const TensorDesc& y, const TensorDesc& a, const TensorDesc& b) {
+  if (y.rank() < 3 || y.elements() == 0 || y.dims[1] < 2 || y.dims[1] > kMostFewChannels) return std::nullopt;
+  if (a.dims != y.dims || !a.is_packed(Layout::nhwc) || !y.is_packed(Layout::nhwc)) return std::nullopt;
+  if (b.rank() != y.rank() || b.dims[1] != y.dims[1] || b.strides[1] != 1) return std::nullopt;
+  if (b.dims[0] != 1 && b.dims[0] != y.dims[0]) return std::nullopt;
+  if (b.elements() != b.dims[0] * b.dims[1]) return std::nullopt;
+  return FewChannels{y.dims[1], y.elements() / (y.dims[0] * y.dims[1]), b.dims[0] == 1 ? 0 : b.strides[0]};
+}
+
+void copy_row(std::size_t size, const void* x, std::int64_t x_step, void* y, std::int64_t y_step, std::int64_t count) {
+  dispatch_bytes(size, [&]<class T>(Tag<T>) {
+    const T* from = static_cast<const T*>(x);
+    T* to = static_cast<T*>(y);
+    if (y_step == 1 && x_step == 1) {
+      std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(T));
+    } else if (y_step == 1 && x_step == 0) {
+      std::fill_n(to, count, *from);
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) to[i * y_step] = from[i * x_step];
+    }
+  });
+}
+
+class ElementwisePlan {
+ public:
+  ElementwisePlan(const ElementFunction& function, const Program& program, bool in_f64,
+                  const std::vector<TensorDesc>& operands, const TensorDesc& y, const PlanRequest& request)
+      : program_(program),
+        type_(operands[0].type),
+        y_type_(y.type),
+        evaluate_(in_f64 && !is_floating(type_) ? evaluate_integers_in_f64 : evaluator(request.cpu.isa)),
+        loop_([&] {
+          std::vector<TensorDesc> all{y};
+          all.insert(all.end(), operands.begin(), operands.end());
+          return BroadcastLoop(all);
+        }()) {
+    const bool has_rows = type_ == y_type_ && (type_ == DataType::f32 || contains(kHalves, type_));
+    if (function.vectors && has_rows) rows_ = row_functions(request.cpu.isa);
+    if (rows_ != nullptr) function_ = *function.vectors;
+    y_runs_ = y.storage_elements() == y.elements();
+    for (const TensorDesc& operand : operands) {
+      const bool single = operand.elements() == 1;
+      kinds_.push_back(single ? Kind::single : y_runs_ && runs_with(operand, y) ? Kind::runs : Kind::spread);
+    }
+    all_run_ = y_runs_ && std::ranges::find(kinds_, Kind::spread) == kinds_.end();
+    if (operands.size() == 2) few_ = few_channels(y, operands[0], operands[1]);
+    in_runs_ = loop_.inner_size() >= kLongRun && loop_.inner_stride(0) == 1;
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      in_runs_ = in_runs_ && loop_.inner_stride(static_cast<int>(k) + 1) <= 1;
+    }
+  }
+
+  void run(std::span<const void* const> in, void* y, const ExecContext& context) const {
+    const auto cost = static_cast<std::int64_t>(std::max<std::size_t>(in.size(), program_.step_count));
+    if (few_ && !all_run_) {
+      const std::int64_t count = loop_.elements() / few_->channels;
+      return parallel_for(context, count, cost * few_->channels,
+                          [&](std::int64_t begin, std::int64_t end) { positions(in, y, begin, end); });
+    }
+    parallel_for(context, loop_.elements(), cost, [&](std::int64_t begin, std::int64_t end) {
+      if (all_run_) {
+        along(in, y, begin, end);
+      } else if (in_runs_) {
+        loop_.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+          ElementRow rows[Program::kMostInputs];
+          for (std::size_t k = 0; k < kinds_.size(); ++k) {
+            rows[k] = {element(in[k], at[k + 1]), loop_.inner_stride(static_cast<int>(k) + 1)};
+          }
+          compute(rows, result(y, at[0]), count);
+        });
+      } else {
+        gathered(in, y, begin, end);
+      }
+    });
+  }
+
+ private:
+  enum class Kind : std::uint8_t { single, runs, spread };
+  static constexpr std::int64_t kLongRun = 1024;
+  static constexpr std::int64_t kChunkBytes = 4096;
+
+  static void evaluate_integers_in_f64(const Program& program, DataType type, const ElementRow* inputs, DataType y_type,
+                                       void* y, std::int64_t count) {
+    constexpr std::int64_t kMost = 256;
+    std::array<double, kMost> wide, made;
+    for (std::int64_t start = 0; start < count; start += kMost) {
+      const std::int64_t n = std::min(kMost, count - start);
+      for (std::int64_t i = 0; i < n; ++i) {
+        wide[i] = load_as_double(type, inputs[0].data, (start + i) * inputs[0].step);
+      }
+      const ElementRow row{wide.data(), 1};
+      portable::evaluate(program, DataType::f64, &row, DataType::f64, made.data(), n);
+      for (std::int64_t i = 0; i < n; ++i) store_from_double(y_type, y, start + i, made[i]);
+    }
+  }
+
+  const void* element(const void* x, std::int64_t at) const {
+    return static_cast<const char*>(x) + at * static_cast<std::int64_t>(size_of(type_));
+  }
+  void* result(void* y, std::int64_t at) const {
+    return static_cast<char*>(y) + at * static_cast<std::int64_t>(size_of(y_type_));
+  }
+
+  void compute(const ElementRow* rows, void* y, std::int64_t count) const {
+    if (rows_ != nullptr && rows[0].step == 1) {
+      rows_->map(function_, type_, rows[0].data, y, count);
+    } else {
+      evaluate_(program_, type_, rows, y_type_, y, count);
+    }
+  }
+
+  void along(std::span<const void* const> in, void* y, std::int64_t begin, std::int64_t end) const {
+    ElementRow rows[Program::kMostInputs];
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      const bool single = kinds_[k] == Kind::single && loop_.elements() > 1;
+      rows[k] = {single ? in[k] : element(in[k], begin), single ? 0 : 1};
+    }
+    compute(rows, result(y, begin), end - begin);
+  }
+
+  // Values of b are repeated for some positions, which are then a row of their own.
+  void positions(std::span<const void* const> in, void* y, std::int64_t begin, std::int64_t end) const {
+    alignas(64) std::array<char, 4 * kMostFewChannels * 8> repeated;
+    const std::int64_t channels = few_->channels, most = 4 * kMostFewChannels / channels;
+    const std::size_t line = static_cast<std::size_t>(channels) * size_of(type_);
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t sample = at / few_->positions, last = std::min(end, (sample + 1) * few_->positions);
+      const void* const of_sample = element(in[1], sample * few_->sample_stride);
+      for (std::int64_t p = 0; p < std::min(most, last - at); ++p) {
+        std::memcpy(repeated.data() + static_cast<std::size_t>(p) * line, of_sample, line);
+      }
+      for (std::int64_t n; at < last; at += n) {
+        n = std::min(most, last - at);
+        const ElementRow rows[] = {{element(in[0], at * channels), 1}, {repeated.data(), 1}};
+        compute(rows, result(y, at * channels), n * channels);
+      }
+    }
+  }
+
+  // Operands that don't run with y are laid out as it does, some at a time.
+  void gathered(std::span<const void* const> in, void* y, std::int64_t begin, std::int64_t end) const {
+    const std::size_t size = size_of(type_), y_size = size_of(y_type_);
+    const std::int64_t most = kChunkBytes / static_cast<std::int64_t>(std::max(size, y_size));
+    const auto memory = std::make_unique_for_overwrite<char[]>((kinds_.size() + 1) * kChunkBytes);
+    ElementRow rows[Program::kMostInputs];
+    for (std::int64_t start = begin; start < end; start += most) {
+      const std::int64_t n = std::min(most, end - start);
+      for (std::size_t k = 0; k < kinds_.size(); ++k) {
+        char* const own = memory.get() + (k + 1) * kChunkBytes;
+        rows[k] = kinds_[k] == Kind::single ? ElementRow{in[k], 0}
+                  : kinds_[k] == Kind::runs ? ElementRow{element(in[k], start), 1}
+                                            : ElementRow{own, 1};
+      }
+      std::int64_t done = 0;
+      loop_.run(start, start + n, [&](const std::int64_t* at, std::int64_t count) {
+        for (std::size_t k = 0; k < kinds_.size(); ++k) {
+          if (kinds_[k] != Kind::spread) continue;
+          char* const to = memory.get() + (k + 1) * kChunkBytes + static_cast<std::size_t>(done) * size;
+          copy_row(size, element(in[k], at[k + 1]), loop_.inner_stride(static_cast<int>(k) + 1), to, 1, count);
+        }
+        done += count;
+      });
+      compute(rows, y_runs_ ? result(y, start) : memory.get(), n);
+      if (y_runs_) continue;
+      done = 0;
+      loop_.run(start, start + n, [&](const std::int64_t* at, std::int64_t count) {
+        const char* const from = memory.get() + static_cast<std::size_t>(done) * y_size;
+        copy_row(y_size, from, 1, result(y, at[0]), loop_.inner_stride(0), count);
+        done += count;
+      });
+    }
+  }
+
+  Program program_;
+  DataType type_, y_type_;
+  Evaluate evaluate_;
+  BroadcastLoop loop_;
+  const RowFunctions* rows_ = nullptr;
+  RowFunction function_{};
+  std::vector<Kind> kinds_;
+  bool y_runs_ = false, all_run_ = false, in_runs_ = false;
+  std::optional<FewChannels> few_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<OpPlan>> element_plan(const NodeDesc& node, const ElementFunction& function, bool in_f64,
+                                             std::vector<TensorDesc> operands, const TensorDesc& y,
+                                             const PlanRequest& request) {
+  CONVOY_TRY(const Program program, compiled(function.expression, static_cast<int>(operands.size())));
+  const auto plan = std::make_shared<const ElementwisePlan>(function, program, in_f64, operands, y, request);
+  return make_plan(
+      node,
+      [plan](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+        plan->run(in, out[0], context);
+        return {};
+      });
+}
+
+Result<std::vector<TensorDesc>> ElementwiseOperator::infer(const NodeDesc& node, std::span<const Input> inputs) const {
+  CONVOY_CHECK(check_counts(node, inputs, std::max(rule_.operands, 1), rule_.operands == 0 ? -1 : rule_.operands));
+  const int count = static_cast<int>(inputs.size());
+  if (rule_.operands == 0) CONVOY_CHECK(check_counts(node, inputs, count, -1));  // all of them present
+  CONVOY_CHECK(check_same_type(node, inputs, rule_.types));
+  CONVOY_TRY(const ElementFunction function, ElementFunction::of(rule_, node, inputs[0].desc.type, count));
+  if (auto program = compiled(function.expression, count); !program.ok()) return program.error().within(node.op);
+  CONVOY_TRY(Dims dims, broadcast_inputs(node, inputs));
+  return one_output(node, rule_.to_bool ? DataType::boolean : inputs[0].desc.type, std::move(dims));
+}
+
+Result<std::unique_ptr<OpPlan>> ElementwiseOperator::plan(const NodeDesc& node, std::span<const Input> inputs,
+                                                          std::span<const TensorDesc> outputs,
+                                                          const PlanRequest& request) const {
+  const int count = static_cast<int>(inputs.size());
+  CONVOY_TRY(const ElementFunction function, ElementFunction::of(rule_, node, inputs[0].desc.type, count));
+  std::vector<TensorDesc> operands;
+  for (int i = 0; i < count; ++i) {
+    CONVOY_TRY(operands.emplace_back(), broadcast_operand(node, inputs, i));
+  }
+  return element_plan(node, function, rule_.in_f64, std::move(operands), outputs[0], request);
+}
+
+}  // namespace convoy::ops

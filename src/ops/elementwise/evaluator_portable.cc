@@ -1,0 +1,2 @@
+#define CONVOY_PORTABLE
+#include "ops/elementwise/evaluator.inc"

@@ -1,0 +1,115 @@
+#include "ops/pooling/plane_pool.h"
+
+#include <limits>
+
+#include "ops/pooling/plane_rows.h"
+
+namespace convoy::ops {
+namespace {
+
+const PlaneRows* functions_of(Isa isa) {
+  return isa >= Isa::avx512 ? &avx512::kPlaneRows : isa >= Isa::avx2 ? &avx2::kPlaneRows : nullptr;
+}
+
+bool reads_always(const PoolAxis& axis) {
+  for (std::int64_t o = 0; o < axis.out; ++o) {
+    if (axis.first_tap(o) >= axis.last_tap(o)) return false;
+  }
+  return true;
+}
+
+class PlanePooling {
+ public:
+  PlanePooling(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry, std::int64_t planes)
+      : rows_(&rows),
+        sums_(kind != PoolKind::max),
+        with_pad_(kind == PoolKind::average_include_pad),
+        geometry_(geometry),
+        planes_(planes) {
+    const PoolAxis& width = geometry.axes[2];
+    const std::int64_t last = (width.out - 1) * width.stride + width.extent();  // with padding before
+    length_ = std::max(width.pad + width.in, last) + PlaneRows::kSlack + width.stride * PlaneRows::kSlack;
+    for (std::int64_t o = 0; o < width.out; ++o) divisors_.push_back(static_cast<float>(counted(width, o)));
+  }
+
+  std::size_t workspace_bytes(int threads) const {
+    return static_cast<std::size_t>(threads * kAtOnce * length_) * sizeof(float);
+  }
+
+  void run(const float* x, float* y, const ExecContext& context) const {
+    const PoolAxis &depth = geometry_.axes[0], &height = geometry_.axes[1], &width = geometry_.axes[2];
+    const std::int64_t in_plane = depth.in * height.in * width.in, out_rows = depth.out * height.out;
+    // Some rows at a time: what has just been stored is slow to load in other pieces.
+    const std::int64_t units = (out_rows + kAtOnce - 1) / kAtOnce;
+    const std::int64_t work = kAtOnce * width.in * (depth.kernel * height.kernel + width.kernel) / 4;
+    parallel_for_thread(context, planes_ * units, work, [&](std::int64_t begin, std::int64_t end, int thread) {
+      float* const memory = static_cast<float*>(context.workspace) + thread * kAtOnce * length_;
+      std::fill_n(memory, kAtOnce * length_, sums_ ? 0.0F : -std::numeric_limits<float>::infinity());
+      std::vector<const float*> taps(static_cast<std::size_t>(depth.kernel * height.kernel));
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        const std::int64_t plane = unit / units, first = unit % units * kAtOnce;
+        const std::int64_t count = std::min(kAtOnce, out_rows - first);
+        for (std::int64_t r = 0; r < count; ++r) {
+          const std::int64_t found = rows_of(x + plane * in_plane, first + r, taps);
+          rows_->down(sums_, taps.data(), found, width.in, memory + r * length_ + width.pad);
+        }
+        for (std::int64_t r = 0; r < count; ++r) {
+          const std::int64_t row = first + r;
+          const float divisor =
+              static_cast<float>(counted(depth, row / height.out) * counted(height, row % height.out));
+          rows_->along(sums_, memory + r * length_, width.kernel, width.stride, width.dilation, divisors_.data(),
+                       divisor, width.out, y + (plane * out_rows + row) * width.out);
+        }
+      }
+    });
+  }
+
+ private:
+  static constexpr std::int64_t kAtOnce = 8;
+
+  // How many taps an average divides by.
+  std::int64_t counted(const PoolAxis& axis, std::int64_t o) const {
+    return with_pad_ ? axis.padded_taps(o) : axis.last_tap(o) - axis.first_tap(o);
+  }
+
+  // The rows that a row of windows reads.
+  std::int64_t rows_of(const float* plane, std::int64_t row, std::vector<const float*>& taps) const {
+    const PoolAxis &depth = geometry_.axes[0], &height = geometry_.axes[1], &width = geometry_.axes[2];
+    const std::int64_t od = row / height.out, oh = row % height.out;
+    std::size_t found = 0;
+    for (std::int64_t kd = depth.first_tap(od); kd < depth.last_tap(od); ++kd) {
+      const std::int64_t d = od * depth.stride + kd * depth.dilation - depth.pad;
+      for (std::int64_t kh = height.first_tap(oh); kh < height.last_tap(oh); ++kh) {
+        const std::int64_t h = oh * height.stride + kh * height.dilation - height.pad;
+        taps[found++] = plane + (d * height.in + h) * width.in;
+      }
+    }
+    return static_cast<std::int64_t>(found);
+  }
+
+  const PlaneRows* rows_;
+  bool sums_, with_pad_;
+  PoolGeometry geometry_;
+  std::int64_t planes_, length_ = 0;
+  std::vector<float> divisors_;
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlan> plane_pooling(const NodeDesc& node, PoolKind kind, const PoolGeometry& geometry,
+                                      const TensorDesc& x, const TensorDesc& y, const PlanRequest& request) {
+  const PlaneRows* const rows = functions_of(request.cpu.isa);
+  if (rows == nullptr || x.type != DataType::f32 || x.rank() < 3) return nullptr;
+  if (!x.is_packed(Layout::nchw) || !y.is_packed(Layout::nchw) || y.elements() == 0) return nullptr;
+  if (!std::ranges::all_of(geometry.axes, reads_always)) return nullptr;
+  const PlanePooling pooling(*rows, kind, geometry, x.dims[0] * x.dims[1]);
+  return make_plan(
+      node,
+      [pooling](auto in, auto out, const ExecContext& context) -> Result<void> {
+        pooling.run(static_cast<const float*>(in[0]), static_cast<float*>(out[0]), context);
+        return {};
+      },
+      pooling.workspace_bytes(request.threads));
+}
+
+}  // namespace convoy::ops

@@ -1,0 +1,27 @@
+// Pooling of rows of f32 whose elements lie side by side, with the widest vectors that there are: down the columns of a
+// row of windows, and then along what came of it.
+#pragma once
+
+#include <cstdint>
+
+namespace convoy::ops {
+
+struct PlaneRows {
+  // y[i] = the largest of rows[k][i] over k < row_count (a NaN is passed over, -inf where there is nothing else), or
+  // with `sums` their sum.
+  void (*down)(bool sums, const float* const* rows, std::int64_t row_count, std::int64_t count, float* y);
+  // y[o] = the largest or the sum of x[o * stride + k * dilation] over k < taps, for o < count; sums are divided by
+  // divisors[o] * divisor. Up to kSlack elements behind those of x are read.
+  void (*along)(bool sums, const float* x, std::int64_t taps, std::int64_t stride, std::int64_t dilation,
+                const float* divisors, float divisor, std::int64_t count, float* y);
+  static constexpr std::int64_t kSlack = 64;
+};
+
+namespace avx2 {
+extern const PlaneRows kPlaneRows;
+}
+namespace avx512 {
+extern const PlaneRows kPlaneRows;
+}
+
+}  // namespace convoy::ops

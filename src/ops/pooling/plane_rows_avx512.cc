@@ -1,0 +1,1 @@
+#include "ops/pooling/plane_rows.inc"

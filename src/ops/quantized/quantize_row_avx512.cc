@@ -1,0 +1,30 @@
+#include "ops/quantized/quantize_row.h"
+#include "simd/simd.h"
+
+namespace convoy::ops::avx512 {
+
+using namespace cpu::CONVOY_CPU_ISA;
+
+void quantize_row(DataType type, const float* x, float scale, std::int32_t zero, void* y, std::int64_t count) {
+  const Vf scales = broadcast(scale), most = broadcast(1e6F);
+  const Vi zeros = _mm512_set1_epi32(zero), least = _mm512_set1_epi32(-1000000), none = _mm512_setzero_si512();
+  // What 32 bits can't hold (NaN, too small) becomes their lowest, what is too large is bounded: min(bound, NaN) is
+  // NaN.
+  const auto whole = [&](Vf v) {
+    const Vi rounded = _mm512_cvtps_epi32(min(most, div(v, scales)));
+    return _mm512_add_epi32(_mm512_max_epi32(rounded, least), zeros);
+  };
+  const auto bytes = [&](Vi v) {
+    return type == DataType::s8 ? _mm512_cvtsepi32_epi8(v) : _mm512_cvtusepi32_epi8(_mm512_max_epi32(v, none));
+  };
+  auto* const to = static_cast<std::uint8_t*>(y);
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), bytes(whole(load(x + i))));
+  }
+  if (i == count) return;
+  const Lanes rest = first_lanes(static_cast<int>(count - i));
+  _mm_mask_storeu_epi8(to + i, rest, bytes(whole(load(x + i, rest))));
+}
+
+}  // namespace convoy::ops::avx512
