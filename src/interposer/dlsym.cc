@@ -43,14 +43,19 @@ Path file_of(const void* address) {
   return dladdr(address, &info) == 0 ? Path() : split(info.dli_fname);
 }
 
+// "libcudnn_graph" of libcudnn_graph.so.9.
+std::string_view stem(const Path& path) { return path.file.substr(0, path.file.find(".so")); }
+
 bool is_cudnn(const Path& path) { return path.file.starts_with("libcudnn"); }
 
-// Whether cuDNN is in this process once: a function of ours calls one of them only.
+// Whether this part of cuDNN is in this process once: a function of ours calls one of them only. (The other parts may
+// come from another folder, where LD_LIBRARY_PATH has one.)
 bool is_only_cudnn(Path path) {
   return dl_iterate_phdr(
              [](dl_phdr_info* info, std::size_t, void* data) {
+               const auto& asked = *static_cast<const Path*>(data);
                const Path other = split(info->dlpi_name);
-               return int(is_cudnn(other) && other.folder != static_cast<const Path*>(data)->folder);
+               return int(stem(other) == stem(asked) && other.folder != asked.folder);
              },
              &path) == 0;
 }

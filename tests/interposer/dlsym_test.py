@@ -78,6 +78,9 @@ class Dlsym(unittest.TestCase):
         other = shutil.copy(CUDNN, self.folder.name)
         self.assertEqual(self.look(("main", CUDNN, "cudnnCreate"), ("main", other, "cudnnCreate"), ("main", CUDNN, "cudnnCreate"),
                                    allocations=False)[0], [OURS, THEIRS, THEIRS])
+        # Another part of cuDNN, from another folder, is none.
+        self.assertEqual(self.look((self.libraries["libcudnn_caller.so"], CUDNN, "cudnnGetVersion"), ("main", CUDNN, "cudnnCreate"),
+                                   allocations=False)[0], [THEIRS, OURS])
 
     def test_beside_other_preloaded_libraries(self):
         caller = self.libraries["libcaller.so"]
