@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -14,26 +15,25 @@ Seen seen_in(const std::string& folder) {
   std::vector<std::string> loaded;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string pid = entry.path().filename().string();
     std::ifstream file(entry.path());
-    std::string word, path, program;
-    std::getline(file, word, '\t');
-    if (word == "called") {
-      int version = 0;
-      if (file >> version) seen.versions.insert(version);
-      continue;
+    for (std::string word; std::getline(file, word, '\t');) {
+      std::string what, program;
+      std::getline(file, what, word == "called" ? '\n' : '\t');
+      if (word == "called") {
+        seen.versions.insert(std::atoi(what.c_str()));
+        continue;
+      }
+      std::getline(file, program);
+      loaded.push_back(fmt::format("process {} ({}) loaded {}", pid, program, what));
     }
-    std::getline(file, path, '\t');
-    std::getline(file, program);
-    loaded.push_back(fmt::format("process {} ({}) loaded {}", entry.path().filename().string(), program, path));
   }
   if (!seen.versions.empty()) return seen;
   if (loaded.empty()) {
     seen.why_not =
         "none of its processes had a libcudnn in it when it ended. A process that is ended by a signal does not say, "
-        "one "
-        "that LD_PRELOAD does not reach can't: another user's (setuid), one in a container, one that was started "
-        "without "
-        "the environment or is linked statically";
+        "one that LD_PRELOAD does not reach can't: another user's (setuid), one in a container, one that was started "
+        "without the environment or is linked statically";
     return seen;
   }
   std::sort(loaded.begin(), loaded.end());
@@ -42,10 +42,8 @@ Seen seen_in(const std::string& folder) {
   if (loaded.size() > kShown) seen.why_not += fmt::format("; and {} more", loaded.size() - kShown);
   seen.why_not +=
       ", and called none of the functions that are seen (its backend API and the older interface's convolutions). Not "
-      "seen "
-      "is what calls them from a library that was opened with RTLD_DEEPBIND or linked with -Bsymbolic, or looks them "
-      "up by "
-      "dlvsym, or by dlsym where the process has cuDNN from two folders";
+      "seen is what calls them from a library that was opened with RTLD_DEEPBIND or linked with -Bsymbolic, or looks "
+      "them up by dlvsym, or by dlsym where the process has cuDNN from two folders";
   return seen;
 }
 

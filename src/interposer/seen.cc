@@ -19,7 +19,8 @@ std::atomic<pid_t> called_in{0};  // a child of fork() has another
 void leave(const std::string& line) {
   const auto folder = environment(Variable::seen);
   if (!folder) return;
-  std::FILE* out = std::fopen(fmt::format("{}/{}", *folder, getpid()).c_str(), "wb");
+  // (A process may have been another program before.)
+  std::FILE* out = std::fopen(fmt::format("{}/{}", *folder, getpid()).c_str(), "ab");
   if (out == nullptr) return;  // `convoy exec` has ended before its program's children
   std::fwrite(line.data(), 1, line.size(), out);
   std::fclose(out);

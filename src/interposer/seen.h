@@ -1,4 +1,5 @@
-// What a process leaves for `convoy exec`, which says what it could not see: a file PID in the folder CONVOY_SEEN.
+// What a process leaves for `convoy exec`, which says what it could not see: lines of a file PID in the folder
+// CONVOY_SEEN.
 #pragma once
 
 namespace convoy::interposer {

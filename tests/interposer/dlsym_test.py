@@ -129,6 +129,10 @@ class Dlsym(unittest.TestCase):
             self.assertRegex(line, rf"process \d+ \({LOOKUP} deep:.*\) loaded {CUDNN}, and called none of the functions")
             self.assertIn("RTLD_DEEPBIND", line)
         self.assertEqual(self.seen(PROGRAM, "1", flags=choosing), [])
+        # A process that called it, and is another program then.
+        first = f"import ctypes, os; ctypes.CDLL({CUDNN!r}).cudnnBackendCreateDescriptor(17, ctypes.byref(ctypes.c_void_p()))"
+        after = (sys.executable, "-c", f"{first}; os.execv({LOOKUP!r}, {list(deep)!r})")
+        self.assertEqual(self.seen(*after, flags=choosing, LD_LIBRARY_PATH=self.folder.name), [])
         self.assertEqual(self.seen("true"), [], "nothing was to be done")
         self.assertEqual(self.seen("true", flags=choosing, CONVOY_EXEC="off"), [])
         self.assertIn("CONVOY_EXEC is off", self.seen("true", flags=record, CONVOY_EXEC="off")[0])

@@ -63,6 +63,10 @@ class Exec(unittest.TestCase):
             code, _, err, headers, _ = self.exec("1", SCRIPTED_CUDNN_VERSION=version)
             self.assertEqual((code, headers[0]["cudnn"]), (0, int(version)))
             self.assertEqual(err.count("convoy exec: " + said), 1, err)
+            _, out, _ = run(CONVOY, "doctor", "--json", CONVOY_CUDNN=str(pathlib.Path(FAKE_DRIVER).parent.parent / "fake_cudnn/libcudnn.so.9"),
+                            FAKE_CUDNN_VERSION=version, CONVOY_CUDA_DRIVER=FAKE_DRIVER)
+            (not_verified,) = [library["not_verified"] for library in json.loads(out)["cuda"]["libraries"] if library["name"] == "cuDNN"]
+            self.assertTrue(not_verified.startswith(said), not_verified)
 
     def test_tune_measures_with_the_programs_cudnn(self):
         cudnn = pathlib.Path(FAKE_DRIVER).parent.parent / "fake_cudnn/libcudnn.so.9"

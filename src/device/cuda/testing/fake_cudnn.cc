@@ -10,7 +10,10 @@
 
 extern "C" {
 
-size_t cudnnGetVersion() { return 91900; }
+size_t cudnnGetVersion() {
+  const char* version = std::getenv("FAKE_CUDNN_VERSION");
+  return version != nullptr ? std::strtoul(version, nullptr, 10) : 91900;
+}
 size_t cudnnGetCudartVersion() { return 13000; }
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   return status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED
