@@ -19,7 +19,7 @@
 namespace convoy::cudnn {
 namespace {
 
-// cuDNN 9.19 has at most 85 engines for a graph. Rows above what a version has refuse at once.
+// cuDNN 9.19 has at most 85 engines for a graph, 9.28 86. Rows above what a version has refuse at once.
 constexpr int kEngines = 96;
 
 EngineInfo declare(int index) {
