@@ -35,6 +35,12 @@ bool lacks_the_processor(const Acceptance& acceptance) {
   return acceptance.refusals.size() == 1 && acceptance.refusals.contains("instruction_set");
 }
 
+// What keeps an engine from running anything anywhere; empty: nothing does.
+std::string undeclared(const EngineInfo& info) {
+  if (info.device != DeviceKind::cpu || info.min_isa) return {};
+  return info.name + " declares no min_isa, so it refuses every problem: what is not declared is refused";
+}
+
 KnobValues random_knobs(Random& random, const Configurations& configurations) {
   if (!configurations.listed.empty()) return random.pick(configurations.listed);
   KnobValues values;
@@ -133,6 +139,7 @@ EngineOutcome run(const EngineCase& test) {
 }
 
 std::string check_concurrency(const Engine& engine, std::uint64_t seed, int attempts) {
+  if (std::string fault = undeclared(engine.info()); !fault.empty()) return fault;
   if (engine.info().min_isa > cpu_features().isa) return {};
   Random random(seed);
   Acceptance acceptance;
@@ -180,6 +187,10 @@ PropertySummary check_engine(const Engine& engine, const PropertyOptions& option
   const auto start = std::chrono::steady_clock::now();
   PropertySummary summary;
   summary.engine = engine.info().name;
+  if (std::string fault = undeclared(engine.info()); !fault.empty()) {
+    summary.failures.push_back(std::move(fault));
+    return summary;
+  }
   std::vector<Isa> isas;
   for (const Isa isa : options.isas) {
     if (isa <= cpu_features().isa && isa >= engine.info().min_isa) isas.push_back(isa);

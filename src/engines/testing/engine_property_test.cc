@@ -94,6 +94,18 @@ TEST(EngineProperty, ARightEnginePassesAndIsCounted) {
   }
 }
 
+// Not one that this processor lacks something for.
+TEST(EngineProperty, AnEngineThatDeclaresNoInstructionSet) {
+  FaultyEngine engine([](auto&, auto&, auto&) {});
+  engine.declare().min_isa.reset();
+  const PropertySummary summary = check(engine);
+  EXPECT_FALSE(summary.unavailable);
+  ASSERT_EQ(summary.failures.size(), 1U);
+  EXPECT_EQ(summary.failures[0],
+            "faulty declares no min_isa, so it refuses every problem: what is not declared is refused");
+  EXPECT_EQ(check_concurrency(engine, 1), summary.failures[0]);
+}
+
 TEST(EngineProperty, OneWrongElement) {
   expect_caught("tolerances off", [](auto& problem, auto& args, auto&) { *last_element(problem, args) += 0.01F; });
 }
