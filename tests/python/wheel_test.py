@@ -59,6 +59,21 @@ def check_contents(wheel):
             assert str(ROOT).encode() not in archive.read(name), f"{name} has the name of the folder it was built in"
 
 
+def check_debug_files(wheel, work):
+    """The names that the wheel's own files are stripped of come back by their build ids."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(work / "unpacked")
+    native = work / "unpacked/convoy/_native"
+    for file in (native / "bin/convoy", *native.glob("lib/libconvoy*.so*")):
+        build_id = re.search(r"Build ID: (\w+)", run("readelf", "-n", file))[1]
+        kept = ROOT / "build/wheel-debug/.build-id" / build_id[:2] / f"{build_id[2:]}.debug"
+        assert f"{build_id} {file.name}" in (ROOT / "build/wheel-debug/files").read_text().splitlines(), file.name
+        assert not [line for line in run("nm", file).splitlines() if "convoy" in line], f"{file.name} is not stripped"
+        inside = next(line.split() for line in run("nm", kept).splitlines() if re.search(r" t \w*convoy", line))
+        assert run("addr2line", "-f", "-e", kept, f"0x{inside[0]}").splitlines()[0] == inside[2]
+    print(f"{wheel.name}: debug files by build id")
+
+
 def environment_of(folder, home):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     kept |= {"HOME": str(home), "PATH": f"{folder / 'bin'}:/usr/bin:/bin"}
@@ -103,6 +118,7 @@ def main():
     check_contents(wheel)
     with tempfile.TemporaryDirectory(prefix="convoy_wheel_") as name:
         work = pathlib.Path(name)
+        check_debug_files(wheel, work)
         environment = check_with_numpy_only(sys.executable, wheel, work)
         if os.environ.get("CONVOY_TEST_FULL", "0") not in ("", "0"):
             for python in PYTHONS:
