@@ -1,6 +1,6 @@
 // What plans that compute an output phase by phase share (tile_plan.h, gemm/planar_plan.h). A phase has panels of
 // packed weights, chunks of them, and blocks of output positions; an item is a block of a chunk. A phase P has members
-// `panels` and `chunks`, `images`, `row_blocks` and `col_blocks`, whose product is its blocks, and items().
+// `panels`, `elements` and `chunks`, `images`, `row_blocks` and `col_blocks`, whose product is its blocks, and items().
 #pragma once
 
 #include <algorithm>
@@ -96,17 +96,43 @@ struct PhaseJob {
 template <class Real>
 PhaseJob<Real> make_phase_job(const ConvProblem& problem, const ConvArgs& args, const void* packed);
 
-// pack(phase, panels) for all panels, up to so many neighbours at a time, side by side where there is a team.
+// An element of a panel's sum: the offset of its weight in the group's weights, negative where it is zero, and which
+// row of the packed panel it becomes. A row has the element's weights of all the panel's output channels.
+struct PackedElement {
+  std::int64_t offset;
+  std::int64_t row;
+};
+
+// Of the offsets of rows 0, 1, ...: by ascending offset, so that weights are read in the order in which they lie.
+std::vector<PackedElement> by_offset(const std::vector<std::int64_t>& offsets);
+
+// rows[element.row * width + k] = weights[element.offset + k * step] for k < channels, and zero up to `width`.
+template <class Real>
+void pack_elements(std::span<const PackedElement> elements, const Real* weights, std::int64_t step,
+                   std::int64_t channels, std::int64_t width, Real* rows);
+
+// Seconds of one thread that an execution packs for, where the weights are not constant.
+double packing_seconds(const ConvProblem& problem, const PlanRequest& request);
+
+// pack(panel, elements) for all panels and all elements of their phase (its member `elements`), side by side where
+// there is a team. Neighbouring panels are packed together, a few elements at a time: so a few lines of each filter
+// stay in L1, though filters be multiples of a page apart, and where channels lie side by side whole lines of them are
+// read.
 template <class Phase, class Pack>
-void pack_panels(const std::vector<Phase>& phases, std::size_t at_a_time, ThreadTeam* team, Pack pack) {
+void pack_panels(const std::vector<Phase>& phases, ThreadTeam* team, Pack pack) {
+  constexpr std::size_t kPanels = 4, kElements = 144;
   for (const Phase& phase : phases) {
     const std::span panels(phase.panels);
+    const std::span elements(phase.elements);
     const auto range = [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::size_t i = begin * at_a_time; i < std::min(end * at_a_time, panels.size()); i += at_a_time) {
-        pack(phase, panels.subspan(i, std::min(at_a_time, panels.size() - i)));
+      for (std::size_t i = begin * kPanels; i < std::min(end * kPanels, panels.size()); i += kPanels) {
+        for (std::size_t e = 0; e < elements.size(); e += kElements) {
+          const auto some = elements.subspan(e, std::min(kElements, elements.size() - e));
+          for (const auto& panel : panels.subspan(i, std::min(kPanels, panels.size() - i))) pack(panel, some);
+        }
       }
     };
-    const auto count = static_cast<std::int64_t>((panels.size() + at_a_time - 1) / at_a_time);
+    const auto count = static_cast<std::int64_t>((panels.size() + kPanels - 1) / kPanels);
     if (team != nullptr) {
       parallel_ranges(*team, count, range);
     } else {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <numeric>
 #include <tuple>
 
 namespace convoy::cpu {
@@ -65,6 +68,69 @@ TEST(Panels, ItemsRunOnceEachAndABufferIsFilledForItsGroupOnly) {
   std::sort(seen.begin(), seen.end());
   EXPECT_EQ(std::unique(seen.begin(), seen.end()), seen.end());
   EXPECT_EQ(filled, (std::vector<bool>{false, true, false}));
+}
+
+template <class Real>
+void expect_packed(const std::vector<std::int64_t>& offsets, std::int64_t step, std::int64_t channels,
+                   std::int64_t width) {
+  SCOPED_TRACE(testing::Message() << offsets.size() << " elements, step " << step << ", " << channels << " channels of "
+                                  << width);
+  std::vector<Real> weights(2000);
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<Real>(i + 1);
+  std::vector<Real> rows(offsets.size() * width + 1, -1);
+  const std::vector<PackedElement> elements = by_offset(offsets);
+  EXPECT_TRUE(std::is_sorted(elements.begin(), elements.end(),
+                             [](const PackedElement& a, const PackedElement& b) { return a.offset < b.offset; }));
+  pack_elements<Real>(elements, weights.data(), step, channels, width, rows.data());
+  std::vector<Real> expected;
+  for (const std::int64_t offset : offsets) {
+    for (std::int64_t k = 0; k < width; ++k) {
+      expected.push_back(k < channels && offset >= 0 ? weights[offset + k * step] : Real{0});
+    }
+  }
+  expected.push_back(-1);  // nothing is written beyond
+  EXPECT_EQ(rows, expected);
+}
+
+TEST(Panels, PackedElementsAreTheWeightsOfTheirChannels) {
+  const std::vector<std::vector<std::int64_t>> orders = {
+      {},
+      {5},
+      {0, 1, 2, 3, 4, 5, 6, 7, 8},           // side by side, and one more
+      {8, 7, 6, 5, 4, 3, 2, 1, 0},           // turned around
+      {0, 3, 6, 1, 4, 7, 2, 5, 8},           // side by side where they are sorted
+      {0, 1, 2, 4, 5, 7, 8, 9, 10, 11, 15},  // with gaps
+      {-1, 0, 1, 2, 9, -1, -1},              // zeros, also before what lies side by side
+  };
+  for (const auto& order : orders) {
+    for (const std::int64_t step : {1, 9, 40}) {
+      for (const std::int64_t channels : {1, 4, 7, 16, 32}) {
+        for (const std::int64_t width : {channels, channels + 9}) {
+          expect_packed<float>(order, step, channels, width);
+          expect_packed<double>(order, step, channels, width);
+        }
+      }
+    }
+  }
+}
+
+TEST(Panels, EveryElementOfEveryPanelIsPackedOnce) {
+  struct PackedPhase {
+    std::vector<int> panels;
+    std::vector<PackedElement> elements;
+  };
+  std::vector<std::int64_t> offsets(150);
+  std::iota(offsets.begin(), offsets.end(), 0);
+  const std::vector<PackedPhase> phases = {
+      {{0, 1, 2, 3, 4, 5}, by_offset(offsets)}, {{}, {}}, {{6}, by_offset(offsets)}};
+  const auto team = make_cpu_team(2);
+  for (ThreadTeam* with : {static_cast<ThreadTeam*>(nullptr), team.get()}) {
+    std::vector<std::atomic<int>> packed(7 * 150);
+    pack_panels(phases, with, [&](int panel, std::span<const PackedElement> elements) {
+      for (const PackedElement& element : elements) ++packed[panel * 150 + element.row];
+    });
+    EXPECT_TRUE(std::all_of(packed.begin(), packed.end(), [](const std::atomic<int>& count) { return count == 1; }));
+  }
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ class DirectEngine final : public cost::FittedEngine, public DeclaresNames {
     const KnobValues knobs = knobs_of(tile_of(design));
     // Spelled out, the tile holds for every phase.
     if (design.phases.size() > 1) design = design_tiles(problem, request(problem, plan.cpu, plan.threads, knobs));
-    return Estimate{knobs, predict(problem, {tile_seconds(problem, design)}, plan)};
+    return Estimate{knobs, predict(problem, {tile_seconds(problem, design), 0, packing_seconds(problem, plan)}, plan)};
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
@@ -73,7 +73,8 @@ class DirectEngine final : public cost::FittedEngine, public DeclaresNames {
 
  private:
   Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& plan) const override {
-    return {tile_seconds(problem, design_tiles(problem, request(problem, plan.cpu, plan.threads, knobs)))};
+    return {tile_seconds(problem, design_tiles(problem, request(problem, plan.cpu, plan.threads, knobs))), 0,
+            packing_seconds(problem, plan)};
   }
 
   static std::optional<Refusal> check_sizes(const ConvProblem& problem) {

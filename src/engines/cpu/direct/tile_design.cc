@@ -31,7 +31,7 @@ std::int64_t reduction_of(const TileDesign& design, std::int64_t taps) {
   return taps * (whole_blocks ? round_up(channels, conv.in.block) : channels);
 }
 
-// Sets weight_order, steps and run, for the input mode chosen.
+// Sets elements, steps and run, for the input mode chosen.
 void order_reduction(const TileDesign& design, TilePhase& phase) {
   const ForwardConv& conv = design.conv;
   const bool copied = phase.input == TileInput::padded;
@@ -62,7 +62,7 @@ void order_reduction(const TileDesign& design, TilePhase& phase) {
   }
   const std::int64_t channels = design.grouped > 0 ? design.grouped : conv.in_channels;
   phase.steps.clear();
-  phase.weight_order.clear();
+  std::vector<std::int64_t> offsets;  // of the elements' weights
   phase.group_steps = false;
   phase.run_stride = 1;
   if (design.planar_in) {
@@ -76,7 +76,7 @@ void order_reduction(const TileDesign& design, TilePhase& phase) {
       for (const Tap& o : outer) {
         for (std::size_t i = 0; i < inner.size(); ++i) {
           if (!even || i == 0) phase.steps.push_back(c * channel_stride + o.x + inner[i].x);
-          phase.weight_order.push_back(c * conv.w_in + o.w + inner[i].w);
+          offsets.push_back(c * conv.w_in + o.w + inner[i].w);
         }
       }
     }
@@ -87,7 +87,7 @@ void order_reduction(const TileDesign& design, TilePhase& phase) {
     for (const Tap& o : outer) {
       for (const Tap& i : inner) {
         phase.steps.push_back(gathered ? tap * phase.gathered_channels : o.x + i.x);
-        for (std::int64_t c = 0; c < channels; ++c) phase.weight_order.push_back(c * conv.w_in + o.w + i.w);
+        for (std::int64_t c = 0; c < channels; ++c) offsets.push_back(c * conv.w_in + o.w + i.w);
         ++tap;
       }
     }
@@ -119,13 +119,14 @@ void order_reduction(const TileDesign& design, TilePhase& phase) {
             phase.steps.push_back(at / block * channel_stride + at % block + o.x + i.x);
             if (g > 0) continue;
             for (std::int64_t r = c; r < c + phase.run; ++r) {
-              phase.weight_order.push_back(r < channels ? r * conv.w_in + o.w + i.w : -1);
+              offsets.push_back(r < channels ? r * conv.w_in + o.w + i.w : -1);
             }
           }
         }
       }
     }
   }
+  phase.elements = by_offset(offsets);
   phase.step_count = phase.run > 0 ? phase.reduction / phase.run : 0;
 }
 

@@ -39,8 +39,8 @@ class TilePlan : public PackedPlan {
     return {copies ? "copy a block of input + products" : "products"};
   }
   void pack(const void* weights, void* packed, ThreadTeam* team) const override;
-  void pack_some(const TilePhase& phase, std::span<const TilePanel> panels, const Real* weights, Real* packed) const;
-  void pack_row(const Real* weights, std::int64_t offset, std::int64_t channels, std::int64_t width, Real* out) const;
+  void pack_grouped(const TilePanel& panel, std::span<const PackedElement> elements, const Real* weights,
+                    Real* rows) const;
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override;
 
   void run_item(const PhaseJob<Real>& job, const TilePhase& phase, const PanelChunk& chunk, PhaseItem item,
@@ -56,58 +56,36 @@ class TilePlan : public PackedPlan {
   TileDesign design_;
 };
 
-// Panels are packed a few at a time, so that the channels read of a row are more than a part of a cache line.
-constexpr std::size_t kPackedTogether = 4;
-// Elements of the sum whose weights are read for all taps before the next ones': where taps lie side by side in memory,
-// the other taps find the cache lines of the first.
-constexpr std::int64_t kPackedElements = 16;
-
 template <class Real>
 void TilePlan<Real>::pack(const void* weights, void* packed, ThreadTeam* team) const {
-  pack_panels(design_.phases, kPackedTogether, team, [&](const TilePhase& phase, std::span<const TilePanel> panels) {
-    pack_some(phase, panels, static_cast<const Real*>(weights), static_cast<Real*>(packed));
+  const ForwardConv& conv = design_.conv;
+  const auto* from = static_cast<const Real*>(weights);
+  auto* to = static_cast<Real*>(packed);
+  pack_panels(design_.phases, team, [&](const TilePanel& panel, std::span<const PackedElement> elements) {
+    const Real* const base = from + panel.group * conv.w_group + panel.first * conv.w_out;
+    const std::int64_t width = static_cast<std::int64_t>(panel.shape->vectors) * design_.kernels->lanes;
+    if (design_.grouped > 0) {
+      pack_grouped(panel, elements, base, to + panel.weights);
+    } else {
+      pack_elements(elements, base, conv.w_out, panel.channels, width, to + panel.weights);
+    }
   });
 }
 
+// A panel of joined groups, which fill its one vector.
 template <class Real>
-void TilePlan<Real>::pack_some(const TilePhase& phase, std::span<const TilePanel> panels, const Real* weights,
-                               Real* packed) const {
-  const ForwardConv& conv = design_.conv;
-  const std::int64_t taps =
-      static_cast<std::int64_t>(phase.axis[0].taps.size() * phase.axis[1].taps.size() * phase.axis[2].taps.size());
-  if (taps == 0) return;
-  const std::int64_t elements = phase.reduction / taps;
-  for (std::int64_t first = 0; first < elements; first += kPackedElements) {
-    const std::int64_t last = std::min(first + kPackedElements, elements);
-    for (std::int64_t tap = 0; tap < taps; ++tap) {
-      for (std::int64_t i = tap * elements + first; i < tap * elements + last; ++i) {
-        for (const TilePanel& panel : panels) {
-          const std::int64_t width = static_cast<std::int64_t>(panel.shape->vectors) * design_.kernels->lanes;
-          pack_row(weights + panel.group * conv.w_group + panel.first * conv.w_out, phase.weight_order[i],
-                   panel.channels, width, packed + panel.weights + i * width);
-        }
-      }
+void TilePlan<Real>::pack_grouped(const TilePanel& panel, std::span<const PackedElement> elements, const Real* weights,
+                                  Real* rows) const {
+  const std::int64_t width = static_cast<std::int64_t>(panel.shape->vectors) * design_.kernels->lanes;
+  for (const PackedElement& element : elements) {
+    Real* const row = rows + element.row * width;
+    for (std::int64_t k = 0; k < width; ++k) {
+      const bool there = k < panel.channels && element.offset >= 0;
+      row[k] = there ? weights[element.offset + k / design_.grouped * design_.group_weights +
+                               k % design_.grouped * design_.conv.w_out]
+                     : Real{0};
     }
   }
-}
-
-// One element of the sum, for the output channels of a panel.
-template <class Real>
-void TilePlan<Real>::pack_row(const Real* weights, std::int64_t offset, std::int64_t channels, std::int64_t width,
-                              Real* out) const {
-  const std::int64_t step = design_.conv.w_out, group = design_.grouped;
-  const Real* const row = weights + offset;
-  if (offset < 0) channels = 0;
-  std::int64_t k = 0;
-  if (group > 0) {
-    for (; k < channels; ++k) out[k] = row[k / group * design_.group_weights + k % group * step];
-  } else if (step == 1) {
-    for (; k + 8 <= channels; k += 8) std::memcpy(out + k, row + k, 8 * sizeof(Real));
-    for (; k < channels; ++k) out[k] = row[k];
-  } else {
-    for (; k < channels; ++k) out[k] = row[k * step];
-  }
-  for (; k < width; ++k) out[k] = 0;
 }
 
 template <class Real>

@@ -41,9 +41,9 @@ struct TilePhase {
   int pixels = 1;
   std::vector<TilePanel> panels;
   std::vector<PanelChunk> chunks;
-  std::int64_t reduction = 0;              // length of a sum
-  std::vector<std::int64_t> weight_order;  // offset in a group's weights of each element of the sum; -1: zero
-  std::vector<std::int64_t> steps;         // x offsets, for each group where group_steps
+  std::int64_t reduction = 0;           // length of a sum
+  std::vector<PackedElement> elements;  // of the sum
+  std::vector<std::int64_t> steps;      // x offsets, for each group where group_steps
   bool group_steps = false;
   std::int64_t step_count = 0;
   std::int64_t run = 0;
@@ -98,7 +98,7 @@ struct TileRequest {
 
 // Without the order of the sums, which only a plan needs: long lists.
 TileDesign design_tiles(const ConvProblem& problem, const TileRequest& request);
-// Fills in weight_order, steps and how they are run through.
+// Fills in elements, steps and how they are run through.
 void order_reductions(TileDesign& design);
 
 // The knobs of these plans: `positions` and `channel_vectors` of a tile. The configurations are the tiles that make

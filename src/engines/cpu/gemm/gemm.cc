@@ -93,7 +93,7 @@ class GemmEngine final : public cost::FittedEngine, public DeclaresNames {
       const KnobValues knobs = knobs_of(tile_of(design));
       // Spelled out, the tile holds for every phase.
       const double seconds = tile_seconds(problem, design.phases.size() > 1 ? make_design(knobs) : design);
-      return Estimate{knobs, predict(problem, {seconds}, plan)};
+      return Estimate{knobs, predict(problem, {seconds, 0, packing_seconds(problem, plan)}, plan)};
     };
     if (channels_last(problem)) {
       return answer([&](const KnobValues& knobs) {
@@ -117,10 +117,11 @@ class GemmEngine final : public cost::FittedEngine, public DeclaresNames {
 
  private:
   Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& plan) const override {
-    if (channels_last(problem)) {
-      return {tile_seconds(problem, design_tiles(problem, tile_request(problem, plan.cpu, plan.threads, knobs)))};
-    }
-    return {tile_seconds(problem, design_planar(problem, planar_request(problem, plan.cpu, plan.threads, knobs)))};
+    const double seconds =
+        channels_last(problem)
+            ? tile_seconds(problem, design_tiles(problem, tile_request(problem, plan.cpu, plan.threads, knobs)))
+            : tile_seconds(problem, design_planar(problem, planar_request(problem, plan.cpu, plan.threads, knobs)));
+    return {seconds, 0, packing_seconds(problem, plan)};
   }
 
   static std::optional<Refusal> check_sizes(const ConvProblem& problem) {

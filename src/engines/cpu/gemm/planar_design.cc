@@ -211,12 +211,14 @@ void order_reduction(const ForwardConv& conv, PlanarPhase& phase) {
       }
     }
   }
+  std::vector<std::int64_t> offsets;
   for (std::int64_t c = 0; c < conv.in_channels; ++c) {
     for (const Tap& tap : taps) {
       phase.steps.push_back(c * phase.plane + tap.x);
-      phase.weight_order.push_back(c * conv.w_in + tap.w);
+      offsets.push_back(c * conv.w_in + tap.w);
     }
   }
+  phase.elements = by_offset(offsets);
 }
 
 }  // namespace

@@ -44,16 +44,9 @@ void PlanarPlan<Real>::pack(const void* weights, void* packed, ThreadTeam* team)
   const ForwardConv& conv = design_.conv;
   const auto* from = static_cast<const Real*>(weights);
   auto* to = static_cast<Real*>(packed);
-  pack_panels(design_.phases, 1, team, [&](const PlanarPhase& phase, std::span<const PlanarPanel> panels) {
-    const PlanarPanel& panel = panels.front();
+  pack_panels(design_.phases, team, [&](const PlanarPanel& panel, std::span<const PackedElement> elements) {
     const Real* base = from + panel.group * conv.w_group + panel.first * conv.w_out;
-    Real* out = to + panel.weights;
-    for (std::int64_t offset : phase.weight_order) {
-      for (std::int64_t m = 0; m < panel.kernel->channels; ++m) {
-        out[m] = m < panel.channels ? base[offset + m * conv.w_out] : Real{0};
-      }
-      out += panel.kernel->channels;
-    }
+    pack_elements(elements, base, conv.w_out, panel.channels, panel.kernel->channels, to + panel.weights);
   });
 }
 

@@ -38,8 +38,8 @@ struct PlanarPhase {
   std::vector<PlanarPanel> panels;
   std::vector<PanelChunk> chunks;
   std::vector<PlanarSlice> slices;
-  std::vector<std::int64_t> steps;         // buffer offset of each element of the sum, group-relative
-  std::vector<std::int64_t> weight_order;  // its offset in the group's weights
+  std::vector<std::int64_t> steps;      // buffer offset of each element of the sum, group-relative
+  std::vector<PackedElement> elements;  // of the sum
   std::int64_t block_rows = 1, block_cols = 1, row_blocks = 1, col_blocks = 1, images = 1;
   std::int64_t slice_rows = 1;  // rows of a slice
   std::int64_t pitch = 1;
@@ -75,7 +75,7 @@ struct PlanarRequest {
 
 // Without the order of the sums, which only a plan needs: long lists.
 PlanarDesign design_planar(const ConvProblem& problem, const PlanarRequest& request);
-// Fills in steps and weight_order. Precondition: !too_large.
+// Fills in steps and elements. Precondition: !too_large.
 void order_reductions(PlanarDesign& design);
 
 // As tile_plan.h's, with the knobs `channels` and `position_vectors`.
