@@ -5,9 +5,10 @@
 
 Each tune has a new database and gets SIGINT after so many seconds, alone on the machine or beside a program that keeps one
 processor busy. Then, with nobody else there, the network runs as that database says in turns with the heuristic's choices
-(`convoy run --beside heuristic`). What is tuned may be no slower: the 95% interval of its time over the heuristic's reaches 1.03
-or below. With --to-the-end the interrupted tune goes on, within so many seconds, and what it comes to runs in turns with what
-an uninterrupted one of as many seconds comes to. Cases that FILE has already are left alone, so that they can be run in parts.
+(`convoy run --beside heuristic`). What is tuned may be no slower: the 95% interval of its time over the heuristic's reaches
+1.03 or below; where both run the same steps a difference is noise. With --to-the-end the interrupted tune goes on, within so
+many seconds, and what it comes to runs in turns with what an uninterrupted one of as many seconds comes to. Cases that FILE has
+already are left alone, so that they can be run in parts.
 Exit code 1: something was slower.
 """
 import argparse
@@ -16,6 +17,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -56,11 +58,20 @@ def interrupted(database, case, options):
             busy.wait()
 
 
+def steps(database, case, options, *flags):
+    """The lines of a plan without what they cost."""
+    with tempfile.NamedTemporaryFile() as file:
+        said(started(database, "plan", options.network, "--threads", case["threads"], "--output", file.name, *flags))
+        text = pathlib.Path(file.name).read_text()
+    return [re.sub(r"( -> \S+)  .*", r"\1", line) for line in text.splitlines() if not line.startswith("#")]
+
+
 def beside_heuristic(database, case, options):
     beside = said(started(database, "run", options.network, "--threads", case["threads"], "--random-inputs", "--beside", "heuristic",
                           "--repeat", options.turns))["beside"]
     return {"over_heuristic": interval(1 / beside["over_this"], beside["relative_uncertainty"]), "differing": beside["differing"],
-            "convolutions": beside["convolutions"]}
+            "convolutions": beside["convolutions"],
+            "same_steps": steps(database, case, options) == steps(database, case, options, "--no-db")}
 
 
 def to_the_end(database, folder, case, options):
@@ -101,10 +112,11 @@ def main():
             if options.to_the_end:
                 ratio, of = to_the_end(database, pathlib.Path(folder), case, options), "an uninterrupted one's"
                 case["over_uninterrupted"] = ratio
-        slower += ratio["low"] > MOST
+        is_slower = ratio["low"] > MOST and (options.to_the_end or not case["same_steps"])
+        slower += is_slower
         print(f"{beside:5} {threads} threads, after {after:4.1f} s: {case['candidates']:4} candidates; {case['differing']:2} of "
-              f"{case['convolutions']} convolutions on something else; {ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f}) "
-              f"times {of}{' SLOWER' if ratio['low'] > MOST else ''}", flush=True)
+              f"{case['convolutions']} convolutions on something else{', no step differs' if case['same_steps'] else ''}; {ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f}) "
+              f"times {of}{' SLOWER' if is_slower else ''}", flush=True)
         record["cases"].append(case)
         commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--abbrev=40", "--dirty"], capture_output=True, text=True)
         command = " ".join(["python", "bench/interrupted_tunes.py", *sys.argv[1:]])
