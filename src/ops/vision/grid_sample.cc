@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "ops/indexing.h"
 #include "ops/math_types.h"
@@ -89,7 +90,9 @@ AxisTaps axis_taps(const Sampling& sampling, double normalized, std::int64_t dim
   return taps;
 }
 
-constexpr std::int64_t kBlock = 64;  // points whose taps are found before the channels read them
+// Points whose taps are found before the channels read them: with few, each block would have all channels come into the
+// caches again.
+constexpr std::int64_t kBlock = 1024;
 
 // The taps of some points, all dims combined: where each is in a plane, and its weight.
 template <class C>
@@ -97,14 +100,17 @@ struct Points {
   static constexpr std::int64_t kMostTaps = 64;
   std::int64_t count = 0;
   std::array<std::int64_t, kBlock + 1> ends;  // of the taps of the points before
-  std::array<std::int64_t, kBlock * kMostTaps> offsets;
-  std::array<C, kBlock * kMostTaps> weights;
+  std::vector<std::int64_t> offsets;
+  std::vector<C> weights;
+
+  explicit Points(std::int64_t taps_of_point)
+      : offsets(static_cast<std::size_t>(kBlock * taps_of_point)), weights(offsets.size()) {}
 
   // `at`: where the point's coordinates are in the grid, whose last dim has that of the innermost dim first.
   void add(const Sampling& sampling, const TensorDesc& x, DataType grid_type, const void* grid, std::int64_t at) {
     const int spatial = x.rank() - 2;
     if (count == 0) ends[0] = 0;
-    std::int64_t* const own_offsets = offsets.data() + ends[count];
+    std::array<std::int64_t, kMostTaps> own_offsets;
     std::array<double, kMostTaps> own_weights;
     own_offsets[0] = 0;
     own_weights[0] = 1;
@@ -122,26 +128,26 @@ struct Points {
         }
       }
       found = next;
-      std::copy_n(next_offsets.begin(), found, own_offsets);
-      own_weights = next_weights;
+      std::copy_n(next_offsets.begin(), found, own_offsets.begin());
+      std::copy_n(next_weights.begin(), found, own_weights.begin());
     }
-    for (std::int64_t i = 0; i < found; ++i) weights[ends[count] + i] = static_cast<C>(own_weights[i]);
+    for (std::int64_t i = 0; i < found; ++i) {
+      offsets[ends[count] + i] = own_offsets[i];
+      weights[ends[count] + i] = static_cast<C>(own_weights[i]);
+    }
     ends[count + 1] = ends[count] + found;
     ++count;
   }
 
-  // The values of a channel. Most blocks have as many taps for each point: 1, or 2 for each dim.
+  // The values of a channel. Most points have all taps that there are: 1, or 2 or 4 for each dim.
   template <class T>
   void sample(const T* plane, T* y) const {
-    const std::int64_t taps = ends[count] / std::max<std::int64_t>(count, 1);
-    for (std::int64_t p = 0; p < count; ++p) {
-      if (ends[p + 1] - ends[p] != taps) return sample_each(plane, y);
-    }
-    if (taps == 1) return sample_alike<1>(plane, y);
-    if (taps == 4) return sample_alike<4>(plane, y);
-    if (taps == 8) return sample_alike<8>(plane, y);
-    if (taps == 16) return sample_alike<16>(plane, y);
-    sample_each(plane, y);
+    std::int64_t most = 0;
+    for (std::int64_t p = 0; p < count; ++p) most = std::max(most, ends[p + 1] - ends[p]);
+    if (most == 4) return sample_mostly<4>(plane, y);
+    if (most == 8) return sample_mostly<8>(plane, y);
+    if (most == 16) return sample_mostly<16>(plane, y);
+    sample_mostly<1>(plane, y);
   }
 
  private:
@@ -152,12 +158,18 @@ struct Points {
     return sum;
   }
   template <int kTaps, class T>
-  void sample_alike(const T* plane, T* y) const {
-    for (std::int64_t p = 0; p < count; ++p) y[p] = T(sum(plane, p * kTaps, kTaps));
+  C sum_of(const T* plane, std::int64_t first) const {
+    C sum = 0;
+#pragma GCC unroll 16
+    for (int k = 0; k < kTaps; ++k) sum += weights[first + k] * static_cast<C>(plane[offsets[first + k]]);
+    return sum;
   }
-  template <class T>
-  void sample_each(const T* plane, T* y) const {
-    for (std::int64_t p = 0; p < count; ++p) y[p] = T(sum(plane, ends[p], ends[p + 1] - ends[p]));
+  template <int kTaps, class T>
+  void sample_mostly(const T* plane, T* y) const {
+    for (std::int64_t p = 0; p < count; ++p) {
+      const std::int64_t first = ends[p], taps = ends[p + 1] - first;
+      y[p] = T(taps == kTaps ? sum_of<kTaps>(plane, first) : sum(plane, first, taps));
+    }
   }
 };
 
@@ -194,7 +206,8 @@ class GridSample final : public Operator {
         const std::int64_t plane = product(x.dims, 2, x.rank());
         const std::int64_t blocks = (points + kBlock - 1) / kBlock;
         parallel_for(context, y.dims[0] * blocks, kBlock * channels * 16, [&](std::int64_t begin, std::int64_t end) {
-          Points<Compute<T>> some;
+          const std::int64_t taps = sampling.mode == Mode::nearest ? 1 : sampling.mode == Mode::linear ? 2 : 4;
+          Points<Compute<T>> some(spatial == 1 ? taps : spatial == 2 ? taps * taps : taps * taps * taps);
           for (std::int64_t unit = begin; unit < end; ++unit) {
             const std::int64_t n = unit / blocks, first = unit % blocks * kBlock;
             some.count = 0;
