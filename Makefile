@@ -13,7 +13,7 @@ help:
 	@echo 'make test-full      the long property tests (10,000 problems an engine), result in bench/results'
 	@echo 'make test-sanitize  tests and conformance cases under the address and undefined-behaviour sanitizers'
 	@echo 'make test-threads   plan cache (64 threads), network sessions (8) and tuning database (8 processes) under the thread sanitizer'
-	@echo 'make build          the program, at build/bin/convoy, and libconvoy.so'
+	@echo 'make build          the program, at build/bin/convoy, libconvoy.so, what `convoy exec` needs'
 	@echo 'make install        program, library, examples and docs, to PREFIX=/usr/local'
 	@echo 'make bench          networks beside ONNX Runtime and OpenVINO, result in bench/results'
 	@echo 'make fuzz           a minute of fuzzing for each input format'
@@ -22,18 +22,19 @@ help:
 	@echo 'make bundle         a relocatable folder, build/bundle'
 	@echo 'make wheel          the Python package, build/wheel/convoy_dnn-*.whl'
 
-build:
+# What each of these builds: the demo needs the command alone.
+build: targets = convoy convoy_shared convoy_interposer
+demo: targets = convoy
+build demo:
 	@scripts/setup build
 	@echo '== configuring and building'
 	@cmake --preset release >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
-	@cmake --build --preset release --target convoy convoy_shared -j $(JOBS)
+	@cmake --build --preset release --target $(targets) -j $(JOBS)
+	@$(if $(filter demo,$@),$(BUILD)/bin/convoy demo)
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX) >$(BUILD)/install.log || { cat $(BUILD)/install.log; exit 1; }
 	@echo 'installed in $(PREFIX)'
-
-demo: build
-	@$(BUILD)/bin/convoy demo
 
 test:
 	@scripts/setup test
