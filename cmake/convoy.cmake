@@ -29,6 +29,10 @@ add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
 if(CONVOY_WERROR)
   add_compile_options(-Werror)
 endif()
+# g++ looks for garbage once it has half a gigabyte, which few files need, and not from 128 MiB on: a tenth less time.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options(--param=ggc-min-heapsize=524288)
+endif()
 if(CONVOY_DEBUG_LINES)
   add_compile_options(-g1)
 endif()
@@ -54,35 +58,35 @@ if(CONVOY_SANITIZE)  # instrumented, the kernels take minutes to compile at -O3
   endforeach()
 endif()
 
-# What is tested is optimised; tests themselves compile in two thirds of the time without (sanitized ones in half).
-set(CONVOY_TEST_OPTIMISATION -O1)
-if(CONVOY_SANITIZE)
-  set(CONVOY_TEST_OPTIMISATION -O0)
-endif()
 
 # For targets that need a source and have none; written only where it is not there: else it is compiled again.
 set(CONVOY_EMPTY_SOURCE ${PROJECT_BINARY_DIR}/empty.cc)
 file(CONFIGURE OUTPUT ${CONVOY_EMPTY_SOURCE} CONTENT "")
 
-# convoy_precompile(target kind): the standard headers that most files include are compiled once for all libraries, with
-# GoogleTest's once for all tests (kind: library, test), which saves a quarter. Each file includes what it uses all the same:
-# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without. So does ccache, which by default keeps nothing of files with a
-# precompiled header, and other compilers than g++, which leaves one alone that doesn't fit a file's flags.
+# convoy_precompile(target kind [options..]): the standard headers that most files include, and fmt's, are compiled once for all
+# libraries with the same options, with GoogleTest's once for all tests (kind: library, test). The options are the header's as well:
+# what a file's own say of optimisation and floating point g++ forgets where it reads a precompiled header. fmt's and OpenMP's flags
+# must agree, too. Each file includes what it uses all the same: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without. So does
+# ccache, which by default keeps nothing of files with a precompiled header, and other compilers than g++.
 function(convoy_precompile target kind)
+  target_compile_options(${target} PRIVATE ${OpenMP_CXX_FLAGS} ${ARGN})
+  target_compile_definitions(${target} PRIVATE $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>)
   if(CCACHE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     return()
   endif()
-  set(headers convoy_${kind}_headers)
+  string(MAKE_C_IDENTIFIER "convoy_${kind}_headers${ARGN}" headers)
   if(NOT TARGET ${headers})
     add_library(${headers} OBJECT ${CONVOY_EMPTY_SOURCE})
-    target_link_libraries(${headers} PRIVATE OpenMP::OpenMP_CXX)
+    target_link_libraries(${headers} PRIVATE fmt::fmt OpenMP::OpenMP_CXX)
+    target_compile_options(${headers} PRIVATE ${ARGN})
     target_precompile_headers(${headers} PRIVATE <algorithm> <array> <cmath> <cstdint> <cstring> <fstream> <functional>
-      <limits> <map> <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <variant> <vector>)
+      <limits> <map> <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <variant> <vector>
+      <fmt/format.h>)
     if(kind STREQUAL test)
       target_link_libraries(${headers} PRIVATE GTest::gtest_main)
       target_precompile_headers(${headers} PRIVATE <gtest/gtest.h>)
       set_target_properties(${headers} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-      target_compile_options(${headers} PRIVATE -fPIE ${CONVOY_TEST_OPTIMISATION})
+      target_compile_options(${headers} PRIVATE -fPIE)
     endif()
   endif()
   target_precompile_headers(${target} REUSE_FROM ${headers})
@@ -91,19 +95,28 @@ function(convoy_precompile target kind)
                          -Wno-stringop-overread)
 endfunction()
 
-# convoy_library(name SOURCES a.cc.. [DEPENDS targets..] [AVX2 a.cc..] [AVX512 a.cc..] [AVX512_VNNI a.cc..]
-#                [AVX512_VBMI a.cc..] [AVX512_BF16 a.cc..] [AMX a.cc..] [AMX_BF16 a.cc..])
-# A static library convoy_<name>. The per-ISA sources are compiled with that instruction set's flags. All libraries have
-# OpenMP's, which precompiled headers must agree in.
+# OPTIONS of libraries that decide and have no loops over a tensor's elements but in a few files (LOOPS): these compile in two thirds of
+# the time. Sections of their own are for the libraries of `convoy exec`, which leave out what they don't use (src/interposer).
+set(CONVOY_DECIDES -ffunction-sections -fdata-sections)
+set(CONVOY_FLAGS_loops "")
+if(CMAKE_BUILD_TYPE STREQUAL Release)
+  list(APPEND CONVOY_DECIDES -O1)
+  set(CONVOY_FLAGS_loops -O3)
+endif()
+
+# convoy_library(name SOURCES a.cc.. [DEPENDS targets..] [OPTIONS of all units..] [LOOPS a.cc..] [AVX2 a.cc..] [AVX512 a.cc..]
+#                [AVX512_VNNI a.cc..] [AVX512_VBMI a.cc..] [AVX512_BF16 a.cc..] [AMX a.cc..] [AMX_BF16 a.cc..])
+# A static library convoy_<name>. The per-ISA sources are compiled with that instruction set's flags.
 function(convoy_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;AVX2;AVX512;AVX512_VNNI;AVX512_VBMI;AVX512_BF16;AMX;AMX_BF16" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;OPTIONS;LOOPS;AVX2;AVX512;AVX512_VNNI;AVX512_VBMI;AVX512_BF16;AMX;AMX_BF16" ${ARGN})
   set(units ${ARG_AVX2} ${ARG_AVX512} ${ARG_AVX512_VNNI} ${ARG_AVX512_VBMI} ${ARG_AVX512_BF16} ${ARG_AMX}
-            ${ARG_AMX_BF16})
+            ${ARG_AMX_BF16} ${ARG_LOOPS})
   add_library(convoy_${name} STATIC ${ARG_SOURCES} ${units})
   target_include_directories(convoy_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(convoy_${name} PUBLIC ${ARG_DEPENDS} OpenMP::OpenMP_CXX)
-  convoy_precompile(convoy_${name} library)
+  convoy_precompile(convoy_${name} library ${ARG_OPTIONS})
   set_source_files_properties(${units} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${ARG_LOOPS} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_loops}")
   set_source_files_properties(${ARG_AVX2} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_avx2}")
   set_source_files_properties(${ARG_AVX512} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_avx512}")
   set_source_files_properties(${ARG_AVX512_VNNI} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_avx512_vnni}")
@@ -114,20 +127,24 @@ function(convoy_library name)
   set_property(GLOBAL APPEND PROPERTY CONVOY_LIBRARIES convoy_${name})
 endfunction()
 
-# convoy_test(name SOURCES a_test.cc.. [DEPENDS targets..] [LABELS l..] [SERIAL]): one GoogleTest program, one CTest
-# entry a program (a program a folder keeps CTest's list short and links few binaries).
+# convoy_test(name SOURCES a_test.cc.. [DEPENDS targets..] [LABELS l..] [SERIAL] [LOOPS]): one GoogleTest program, one CTest
+# entry a program (a program a folder keeps CTest's list short and links few binaries). What is tested is optimised; tests compile
+# faster without, but for those whose own loops (LOOPS) then take longer than that saves.
 function(convoy_test name)
   if(NOT CONVOY_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "SERIAL" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;LOOPS" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  set(optimisation -O0)
+  if(ARG_LOOPS AND NOT CONVOY_SANITIZE)
+    set(optimisation -O1)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
-  target_compile_options(${name} PRIVATE ${CONVOY_TEST_OPTIMISATION})
-  convoy_precompile(${name} test)
+  convoy_precompile(${name} test ${optimisation})
   if(CONVOY_SANITIZE)
     # Tests ask for impossible allocations to see the error; by default the sanitizer aborts there.
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
