@@ -162,10 +162,57 @@ TEST(Log, TheVariableNamesAFileThatIsAppendedTo) {
   EXPECT_TRUE(lines[1].ends_with(" level=info event=second problem=p")) << lines[1];
 }
 
+// Of every kind of value.
+TEST(Environment, AWrongValueIsNamed) {
+  const std::string file = testing::TempDir() + "convoy_environment_file", folder = testing::TempDir();
+  std::ofstream(file) << "text";
+  const std::vector<std::array<std::string, 3>> wrong = {
+      {"CONVOY_ISA", "avx9", "'avx9' is not one of portable, avx2, avx512"},
+      {"CONVOY_CONFIG", "fast", "'fast' is not one of full, jit-only, portable"},
+      {"CONVOY_LOG", "loud", "'loud' is not one of off, error"},
+      {"CONVOY_EXEC", "on", "'on' is not one of off"},
+      {"CONVOY_CUDNN", file + ".so", "does not exist"},
+      {"CONVOY_ONEDNN", "off", "'off' does not exist"},
+      {"CONVOY_DATA", folder + "nowhere", "does not exist"},
+      {"CONVOY_DB", folder, "is a folder, not a file"},
+      {"CONVOY_KERNEL_CACHE", file, "is a file, not a folder"},
+      {"CONVOY_RECORD_EVERY", "5m", "'5m' is no number of seconds"}};
+  const std::vector<std::array<std::string, 2>> right = {{"CONVOY_ISA", "avx2"},        {"CONVOY_LOG", "info:" + file},
+                                                         {"CONVOY_CUDNN", "off"},       {"CONVOY_CUDNN", folder},
+                                                         {"CONVOY_DB", file + ".db"},   {"CONVOY_KERNEL_CACHE", "off"},
+                                                         {"CONVOY_RECORD_EVERY", "90"}, {"CONVOY_TEST_FULL", "x"}};
+  const auto fault_with = [](const std::string& name, const std::string& value) {
+    const char* known = std::getenv(name.c_str());
+    const std::string before = known != nullptr ? known : "";
+    setenv(name.c_str(), value.c_str(), 1);
+    std::string fault;
+    for (const std::string& each : environment_faults()) {
+      if (each.starts_with(name + ": ")) fault = each;
+    }
+    known != nullptr ? setenv(name.c_str(), before.c_str(), 1) : unsetenv(name.c_str());
+    return fault;
+  };
+  for (const auto& [name, value, words] : wrong) {
+    EXPECT_NE(fault_with(name, value).find(words), std::string::npos) << name << ": " << fault_with(name, value);
+  }
+  for (const auto& [name, value] : right) EXPECT_EQ(fault_with(name, value), "") << name;
+}
+
+// A program's own log hears of them, too.
+TEST(Environment, TheLogSaysWhatIsWrong) {
+  setenv("CONVOY_RECORD_EVERY", "often", 1);
+  std::string heard;
+  ASSERT_TRUE(set_log(LogLevel::warning, [&](LogLevel, std::string_view text) { heard += text; }));
+  EXPECT_NE(heard.find("CONVOY_RECORD_EVERY: 'often' is no number of seconds"), std::string::npos) << heard;
+  unsetenv("CONVOY_RECORD_EVERY");
+  ASSERT_TRUE(set_log(LogLevel::off, {}));
+}
+
 TEST(ProviderEnvironment, ShowsWhatIsSetKnownOrNot) {
   setenv("ONEDNN_VERBOSE", "1", 1);
   setenv("ONEDNN_MADE_UP", "x", 1);
   setenv("CUDNN_LOGDEST_DBG", "", 1);  // empty is as good as not set
+  setenv("CUDNN_LOGERR_DBG", "1", 1);
   bool verbose = false, made_up = false;
   for (const SetVariable& variable : set_provider_variables()) {
     verbose = verbose || (variable.name == "ONEDNN_VERBOSE" && variable.value == "1" && variable.known != nullptr &&
@@ -178,7 +225,8 @@ TEST(ProviderEnvironment, ShowsWhatIsSetKnownOrNot) {
   const std::string& key = result_changing_environment();
   EXPECT_NE(key.find("ONEDNN_MADE_UP=x"), std::string::npos) << key;
   EXPECT_EQ(key.find("ONEDNN_VERBOSE"), std::string::npos) << key;
-  for (const char* name : {"ONEDNN_VERBOSE", "ONEDNN_MADE_UP", "CUDNN_LOGDEST_DBG"}) unsetenv(name);
+  EXPECT_EQ(key.find("CUDNN_LOGERR_DBG"), std::string::npos) << key;
+  for (const char* name : {"ONEDNN_VERBOSE", "ONEDNN_MADE_UP", "CUDNN_LOGDEST_DBG", "CUDNN_LOGERR_DBG"}) unsetenv(name);
 }
 
 TEST(Cpu, AgreesWithTheCompilersDetection) {

@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "base/environment.h"
-#include "base/log.h"
 
 // Null in a program without OpenMP, which this library does not need.
 extern "C" int omp_get_num_procs() __attribute__((weak));
@@ -141,23 +140,12 @@ bool amx_permitted() {
   return permitted;
 }
 
-std::optional<Error> isa_variable_error() {
-  const auto value = environment(Variable::isa);
-  if (!value) return std::nullopt;
-  const auto isa = parse_isa(*value);
-  if (isa.ok()) return std::nullopt;
-  return isa.error().within("CONVOY_ISA");
-}
-
 const CpuFeatures& cpu_features() {
   static const CpuFeatures& features = *new CpuFeatures([] {
     const auto value = environment(Variable::isa);
     if (!value) return detected_cpu_features();
-    if (const auto error = isa_variable_error()) {
-      log(LogLevel::warning, "cpu", {{"error", error->message + "; ignored"}});
-      return detected_cpu_features();
-    }
-    return capped(detected_cpu_features(), *parse_isa(*value));
+    const auto isa = parse_isa(*value);  // what is none is environment_faults()'s to say
+    return isa.ok() ? capped(detected_cpu_features(), *isa) : detected_cpu_features();
   }());
   return features;
 }

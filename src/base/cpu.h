@@ -1,8 +1,6 @@
 // What detection found besides the features themselves (convoy/cpu.h).
 #pragma once
 
-#include <optional>
-
 #include "convoy/cpu.h"
 
 namespace convoy {
@@ -12,8 +10,5 @@ const CpuFeatures& detected_cpu_features();
 
 // Whether this process may use AMX's tiles: Linux keeps them from processes that have not asked. Asks once.
 bool amx_permitted();
-
-// Set where CONVOY_ISA holds something that is not an instruction set; it is then ignored, and the command says so.
-std::optional<Error> isa_variable_error();
 
 }  // namespace convoy

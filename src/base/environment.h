@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace convoy {
 
@@ -42,9 +43,22 @@ enum class Variable {
   term
 };
 
+// What its values may be, so that a wrong one is noticed.
+enum class ValueKind {
+  word,           // one of `values`
+  log_setting,    // base/log.h
+  library,        // a file or folder that exists, or "off" where `values` says so
+  existing,       // a file or folder that exists
+  file,           // that is made where there is none
+  folder_or_off,  // likewise
+  seconds,
+  anything,  // or not Convoy's own
+};
+
 struct EnvironmentVariable {
   Variable variable;
-  std::string_view name;           // "CONVOY_ISA"
+  std::string_view name;  // "CONVOY_ISA"
+  ValueKind kind;
   std::string_view values;         // what it may be set to: "portable, avx2, avx512"
   std::string_view meaning;        // one line for people
   std::string_view default_value;  // what happens when it is not set
@@ -55,5 +69,8 @@ const EnvironmentVariable& describe(Variable variable);
 
 // Its value; nothing where it is unset or empty.
 std::optional<std::string> environment(Variable variable);
+
+// What is wrong with the values of this process: "CONVOY_ISA: 'avx9' is not one of portable, avx2, avx512".
+std::vector<std::string> environment_faults();
 
 }  // namespace convoy

@@ -98,11 +98,16 @@ struct State {
       if (opened != nullptr) file = opened;
       if (opened == nullptr) fault.append("'").append(setting.destination).append("' can't be written");
     }
-    if (!fault.empty()) {
+    const auto warn = [&](const std::string& error) {
       std::string message;
-      append_field(message, "event", "log");
-      append_field(message, "error", "CONVOY_LOG: " + fault);
+      append_field(message, "event", "environment");
+      append_field(message, "error", error);
       write_line(file, LogLevel::warning, message);
+    };
+    if (!fault.empty()) warn("CONVOY_LOG: " + fault);
+    if (level.load() < LogLevel::warning) return;
+    for (const std::string& other : environment_faults()) {
+      if (!other.starts_with("CONVOY_LOG:")) warn(other);
     }
   }
 
@@ -158,13 +163,19 @@ void log(LogLevel level, std::string_view event, std::initializer_list<LogField>
 
 Result<void> set_log(LogLevel level, LogCallback callback) {
   if (in_callback) return Error{ErrorCode::invalid_argument, "set_log: a callback of the log can't set the log"};
-  State& log = state();
-  const std::lock_guard lock(log.mutex);
-  if (callback) {
-    log.level = level;
-    log.callback = std::move(callback);
-  } else {
-    log.restore();
+  const bool given = static_cast<bool>(callback);
+  {
+    State& log = state();
+    const std::lock_guard lock(log.mutex);
+    if (given) {
+      log.level = level;
+      log.callback = std::move(callback);
+    } else {
+      log.restore();
+    }
+  }
+  if (given && log_enabled(LogLevel::warning)) {
+    for (const std::string& fault : environment_faults()) log(LogLevel::warning, "environment", {{"error", fault}});
   }
   return {};
 }

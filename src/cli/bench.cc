@@ -18,7 +18,7 @@
 #include "report/refusals.h"
 #include "report/table.h"
 #include "select/choose/candidates.h"
-#include "select/choose/glob.h"
+#include "select/choose/engine_list.h"
 #include "select/choose/names.h"
 
 namespace convoy::cli {
@@ -35,13 +35,15 @@ struct BenchFlags {
   std::string nodes;
   bool all = false;
   bool all_knobs = false;
+  bool full = false;
   bool cost_terms = false;
   InputFlags input;  // only --dim
 };
 
 const Measurement* fastest(const std::vector<Measurement>& measurements, const std::string& glob, bool matching) {
   for (const Measurement& m : measurements) {
-    if (!m.failure && selection::glob_list_matches(glob, m.candidate.engine) == matching) return &m;
+    if (!m.failure && selection::engine_list_matches(glob, m.candidate.engine, m.candidate.knobs) == matching)
+      return &m;
   }
   return nullptr;
 }
@@ -101,6 +103,26 @@ selection::MachineCeiling raised_by(const Program& program, std::span<const Prob
   return selection::raised(ceiling, all, request);
 }
 
+// A single sample has no spread.
+std::string spread_of(const Measurement& m) { return m.samples == 1 ? "1 sample" : report::percent(m.spread); }
+
+// The bytes that the candidates' plans keep of packed weights; none where weights come with each execution.
+using PackedWeights = std::map<const Measurement*, std::size_t>;
+PackedWeights packed_weights(const Program& program, const ProblemReport& report, const PlanRequest& request) {
+  const ConvProblem& problem = report.distinct.problem;
+  if (!request.packs_weights(problem)) return {};
+  static const float zero = 0;  // stands for the weights: plan_to_see() has its own
+  PlanRequest constant = request;
+  constant.constant_weights = &zero;
+  PackedWeights packed;
+  for (const Measurement& m : report.selection.measurements) {
+    if (m.failure) continue;
+    const auto seen = selection::plan_to_see(problem, m.candidate, program.engines(), constant);
+    if (seen.ok()) packed.emplace(&m, seen->plan->retained_bytes());
+  }
+  return packed;
+}
+
 struct BenchContext {
   const Program& program;
   const PlanRequest& request;
@@ -109,14 +131,17 @@ struct BenchContext {
 };
 
 // The candidates of a problem, fastest first.
-report::Table measurement_table(const BenchContext& context, const ProblemReport& report) {
+report::Table measurement_table(const BenchContext& context, const ProblemReport& report, const PackedWeights& packed) {
   const ConvProblem& problem = report.distinct.problem;
   const auto least = selection::least_seconds(problem, context.ceiling, context.request);
   report::Table table;
   using report::Align;
   table.column("candidate").column("time", Align::right).column("spread", Align::right, 2);
   table.column("GFLOP/s", Align::right, 1).column(kOfCeiling, Align::right, 1).column("GB/s", Align::right, 4);
-  table.column("workspace", Align::right, 3).column("error/tol", Align::right, 3).column("error", Align::right, 5);
+  table.column("workspace", Align::right, 3)
+      .column("packed", Align::right, 4)
+      .column("error/tol", Align::right, 3)
+      .column("error", Align::right, 5);
   table.column("energy", Align::right, 4).column("clock", Align::right, 6).column("kernels", Align::right, 5);
   table.column("notes", Align::left, 3).column("remarks");
   bool first = true;
@@ -124,7 +149,7 @@ report::Table measurement_table(const BenchContext& context, const ProblemReport
     if (selection::refused(m)) continue;  // said with the engines that can't
     if (m.failure) {
       std::vector<std::string> cells = {print(m.candidate), "-"};
-      cells.resize(13);
+      cells.resize(14);
       cells.push_back(reason_of(m, problem));
       table.row(std::move(cells), report::Style::bad);
       continue;
@@ -132,13 +157,14 @@ report::Table measurement_table(const BenchContext& context, const ProblemReport
     const auto notes =
         context.program.on_gpu() ? notes_of(context.program, m, problem, context.request) : std::vector<std::string>();
     table.row(
-        {print(m.candidate), report::seconds(m.median_seconds), report::percent(m.spread),
+        {print(m.candidate), report::seconds(m.median_seconds), spread_of(m),
          report::rate(flops(problem) / m.median_seconds), share_of_ceiling(least, m.median_seconds),
          report::rate(bytes_moved(problem) / m.median_seconds), report::bytes(static_cast<double>(m.workspace_bytes)),
-         report::number(m.max_error), report::number(m.max_error_absolute),
-         m.energy_joules ? fmt::format("{:.3g} mJ", *m.energy_joules * 1e3) : "",
+         packed.contains(&m) ? report::bytes(static_cast<double>(packed.at(&m))) : "", report::number(m.max_error),
+         report::number(m.max_error_absolute), m.energy_joules ? fmt::format("{:.3g} mJ", *m.energy_joules * 1e3) : "",
          m.clock_mhz ? fmt::format("{:.0f} MHz", *m.clock_mhz) : "", m.kernels ? fmt::format("{}", *m.kernels) : "",
-         fmt::format("{}", fmt::join(notes, " ")), m.samples == 1 ? "timed once" : ""},
+         fmt::format("{}", fmt::join(notes, " ")),
+         m.state == MeasurementState::cut_off ? "given up (--full: to the end)" : ""},
         first ? report::Style::good : report::Style::plain);
     first = false;
   }
@@ -169,13 +195,14 @@ void say_rules(const Program& program, const ProblemReport& report, const PlanRe
                         : fmt::format("{:.2f} times the best", same->median_seconds / all.front().median_seconds)));
 }
 
-void say_problem(const BenchContext& context, const ProblemReport& report, const HeuristicChoice& heuristic) {
+void say_problem(const BenchContext& context, const ProblemReport& report, const HeuristicChoice& heuristic,
+                 const PackedWeights& packed) {
   const Program& program = context.program;
   const std::string& versus = context.flags.versus;
   const ConvProblem& problem = report.distinct.problem;
   program.say(fmt::format("\n{} x {}{}\n  {}", report.distinct.count, report::short_name(problem),
                           report.distinct.names.empty() ? "" : "  " + report.distinct.names, print(problem)));
-  const report::Table table = measurement_table(context, report);
+  const report::Table table = measurement_table(context, report, packed);
   if (!table.empty()) program.say(table, 2);
   if (report.failure) {
     std::string message = report.failure->message;
@@ -315,16 +342,16 @@ Result<Json> bench_network(const Program& program, const Network& network, const
 Result<int> bench(const Program& program, const BenchFlags& flags) {
   if (network::is_step_string(flags.target)) return bench_step(program, flags.target);
   CONVOY_TRY(const PlanRequest request, program.plan_request());
-  CONVOY_TRY(SelectionOptions options, program.selection(kDefaultBudget));
+  CONVOY_TRY(SelectionOptions options, program.selection(flags.full ? 0 : kDefaultBudget));
   options.all_knobs = flags.all_knobs;
   if (!flags.versus.empty()) {
     bool any = false, add = false;
     for (const Engine* engine : program.engines()) {
-      if (!selection::glob_list_matches(flags.versus, engine->info().name)) continue;
+      if (!selection::engine_list_may_match(flags.versus, engine->info().name)) continue;
       any = true;
-      add = add || !selection::glob_list_matches(options.filter.engines, engine->info().name);
+      add = add || !selection::engine_list_may_match(options.filter.engines, engine->info().name);
       // An oracle is measured only when the filter names it.
-      add = add || (engine->info().oracle && selection::glob_list_names(flags.versus, engine->info().name));
+      add = add || (engine->info().oracle && selection::engine_list_names(flags.versus, engine->info().name));
     }
     if (!any) {
       const auto known = selection::check_engine_globs(flags.versus, all_engines());
@@ -377,7 +404,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     measuring.store = &*store;
   }
   const selection::MachineCeiling ceiling = selection::machine_ceiling(request);
-  CONVOY_TRY(const auto reports, measure_problems(program, problems, measuring, request, "measuring"));
+  CONVOY_TRY(const auto reports, measure_problems(program, problems, measuring, request, "measuring", flags.full));
   const BenchContext context{program, request, flags, raised_by(program, reports, ceiling, request)};
   program.say(
       fmt::format("{} on {}{}", flags.target, place_of(request),
@@ -392,7 +419,8 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const ProblemReport& report = reports[i];
     judge(heuristic[i], report.selection.measurements);
-    say_problem(context, report, heuristic[i]);
+    const PackedWeights packed = packed_weights(program, report, request);
+    say_problem(context, report, heuristic[i], packed);
     if (!options.rules.empty()) say_rules(program, report, request, options);
     Json entry = report::to_json(report.distinct.problem);
     entry["count"] = report.distinct.count;
@@ -404,6 +432,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     for (const Measurement& m : report.selection.measurements) {
       if (selection::refused(m)) continue;
       entry["candidates"].push_back(report::to_json(m, report.distinct.problem));
+      if (packed.contains(&m)) entry["candidates"].back()["packed_weights_bytes"] = packed.at(&m);
       if (!m.failure) entry["candidates"].back()["notes"] = notes_of(program, m, report.distinct.problem, request);
       if (flags.cost_terms) entry["candidates"].back()["cost_terms"] = cost_terms(program, m, report, request);
       wrong = wrong || (m.failure && m.failure->code == ErrorCode::wrong_result);
@@ -470,6 +499,9 @@ void add_bench(Parser app, Program& program) {
   command.add_flag("--all", flags->all, "Why each engine can't that can't");
   begin(command, Subject::choosing);
   command.add_flag("--all-knobs", flags->all_knobs, "Measure every knob value, not only each engine's default");
+  command.add_flag("--full", flags->full,
+                   "Time every candidate to the end, also those that are too slow to win, and without a budget where "
+                   "--budget gives none");
   begin(command, Subject::output);
   command.add_flag("--cost-terms", flags->cost_terms,
                    "With --json: what each prediction is made from, for fitting them");

@@ -40,7 +40,6 @@ TEST_F(Command, HelpAndVersion) {
 }
 
 TEST_F(Command, BadUsageIsExitTwoAndNamesTheFlag) {
-  expect_error({}, 2, "subcommand is required");
   expect_error({"fly"}, 2, "fly");
   expect_error({"run"}, 2, "model");
   expect_error({"run", "zoo:resnet18", "--wings"}, 2, "--wings");
@@ -275,6 +274,9 @@ TEST_F(Command, ConformanceCountsAndReports) {
   EXPECT_EQ(run({"conformance", path("cases"), "--filter", "right"}).exit_code, 0);
   EXPECT_EQ(run({"conformance", path("cases"), "--filter", "wrong", "--atol", "2"}).exit_code, 0);
   expect_error({"conformance", path("cases"), "--filter", "none"}, 2, "none");
+  const Finished nothing = run({"conformance", path("cases"), "--filter", "right", "--engines", "cpu.depthwise"});
+  EXPECT_EQ(nothing.exit_code, 4) << nothing.out;
+  EXPECT_NE(nothing.err.find("nothing passed: every case that was found is unsupported"), std::string::npos);
 }
 
 TEST_F(Command, PicturesSayWhatTheirNamesSay) {

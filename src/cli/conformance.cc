@@ -90,7 +90,10 @@ Result<int> conformance(const Program& program, const ConformanceFlags& flags) {
                     {"failed", counts["failed"]},
                     {"unsupported", counts["unsupported"]},
                     {"cases", results}});
-  return counts["failed"] > 0 ? kFailed : kDone;
+  if (counts["failed"] > 0) return kFailed;
+  if (counts["passed"] > 0) return kDone;
+  program.note("nothing passed: every case that was found is unsupported");
+  return kUnsupported;
 }
 
 }  // namespace

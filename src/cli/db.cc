@@ -12,6 +12,7 @@
 #include "io/file.h"
 #include "report/format.h"
 #include "report/table.h"
+#include "select/choose/engine_list.h"
 #include "select/choose/glob.h"
 #include "select/choose/names.h"
 #include "select/measure/recheck.h"
@@ -211,7 +212,8 @@ void add_filter(Parser app, RecordFilter& filter) {
 
 bool matches(const TuningRecord& record, const RecordFilter& filter) {
   return selection::glob_list_matches(filter.problems, record.key.problem) &&
-         selection::glob_list_matches(filter.engines, record.measurement.candidate.engine);
+         selection::engine_list_matches(filter.engines, record.measurement.candidate.engine,
+                                        record.measurement.candidate.knobs);
 }
 
 Result<void> check_matching(const RecordFilter& filter) {

@@ -9,10 +9,10 @@
 
 #include "base/cpu.h"
 #include "base/environment.h"
-#include "base/log.h"
 #include "base/provider_environment.h"
 #include "cli/ceiling_report.h"
 #include "cli/doctor_cuda.h"
+#include "cli/environment_warnings.h"
 #include "cli/installed.h"
 #include "cli/program.h"
 #include "convoy/version.h"
@@ -186,17 +186,7 @@ Result<int> doctor(const Program& program, bool measure) {
   program.say("");
   program.say(variables);
   Json provider_json = say_provider_variables(program);
-  const auto fault = isa_variable_error();
-  const auto config = parse_library_config(environment(Variable::config).value_or("full"));
-  std::vector<std::string> faults;
-  if (fault) faults.push_back(fault->message);
-  if (!config.ok()) faults.push_back("CONVOY_CONFIG: " + config.error().message);
-  const LogSetting logging = parse_log_setting(environment(Variable::log).value_or("off"));
-  if (!logging.error.empty()) faults.push_back("CONVOY_LOG: " + logging.error);
-  for (const LibraryAttempt& each : onednn::library().others) {
-    faults.push_back(
-        fmt::format("{}={}: {}; the oneDNN that comes with Convoy is used", each.from, each.file, each.why_not));
-  }
+  const std::vector<std::string> faults = environment_warnings();
   for (const std::string& each : faults) {
     program.say(report::styled("\n" + each, report::Style::warning, program.colour()));
   }

@@ -23,7 +23,7 @@
 #include "engines/cudnn/known.h"
 #include "io/file.h"
 #include "report/record.h"
-#include "select/choose/glob.h"
+#include "select/choose/engine_list.h"
 
 namespace convoy::cli {
 namespace {
@@ -171,7 +171,7 @@ Result<ChoiceOptions> choice_options(const Program& program, const ExecFlags& fl
   const auto engines = program.engines();
   if (std::none_of(engines.begin(), engines.end(), [&](const Engine* engine) {
         const std::string& name = engine->info().name;
-        return name.starts_with(kGraphEngines) && selection::glob_list_matches(program.shared.engines, name);
+        return name.starts_with(kGraphEngines) && selection::engine_list_may_match(program.shared.engines, name);
       })) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("--engines: '{}' matches none of cuDNN's engines ({}N), and "

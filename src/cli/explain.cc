@@ -131,8 +131,8 @@ void say_choice(const Program& program, const selection::Explanation& explanatio
   }
   if (!explanation.description.empty()) text += "\n  plan: " + explanation.description;
   for (const selection::Advice& advice : explanation.advice) {
-    text += fmt::format("\n  3D advice, {}: {}: {}", advice.check, advice.followed ? "followed" : "not followed",
-                        advice.text);
+    text += fmt::format("\n  3D advice{}, {}: {}: {}", program.on_gpu() ? "" : " for a GPU", advice.check,
+                        advice.followed ? "followed" : "not followed", advice.text);
   }
   for (const std::string& passed : explanation.passed_over) text += "\n  passed over: " + passed;
   for (const std::string& warning : chosen.warnings) text += "\n  " + warning;

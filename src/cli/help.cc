@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/description.h"
+#include "core/nearest.h"
 
 namespace convoy::cli {
 namespace {
@@ -64,13 +65,22 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string, CLI::AppF
   return out + "\n" + report::wrapped(command.footer, width, 4) + "\n";
 }
 
+void add_help(Parser app) {
+  app.add_subcommand("help", "Show what convoy or one of its subcommands takes", "Example:\n  convoy help run");
+}
+
 std::string explain_extras(const CLI::App& app, const std::vector<std::string>& arguments,
                            const std::vector<std::string>& extras) {
   const CLI::App* chosen = &app;
   while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
   const std::string& name = chosen->get_name();
   const std::size_t subcommand = std::find(arguments.begin(), arguments.end(), name) - arguments.begin();
+  std::vector<std::string> known;
+  for (const OptionDescription& option : describe(*chosen).options) {
+    for (const std::string& each : option.names) known.push_back(each);
+  }
   for (const std::string& argument : extras) {
+    if (argument == "--") break;  // what follows is a program's
     if (argument.size() < 2 || argument[0] != '-') continue;
     const std::string option = argument.substr(0, argument.find('='));
     const std::size_t place = std::find(arguments.begin(), arguments.end(), argument) - arguments.begin();
@@ -79,7 +89,7 @@ std::string explain_extras(const CLI::App& app, const std::vector<std::string>& 
     }
     std::vector<std::string> others;
     for (const CLI::App* other : subcommands_with(app, option)) others.push_back(full_name(*other));
-    if (others.empty()) return fmt::format("{} is not an option", option);
+    if (others.empty()) return fmt::format("{} is not an option{}", option, did_you_mean(option, known));
     return fmt::format("{} is not an option of {}, but of {}", option, full_name(*chosen), fmt::join(others, ", "));
   }
   std::vector<std::string> takes;

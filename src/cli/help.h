@@ -16,6 +16,9 @@ class HelpFormatter final : public CLI::FormatterBase {
   const Program& program_;
 };
 
+// The subcommand that stands in lists; main reads "help NAME" as "NAME --help".
+void add_help(Parser app);
+
 // What is wrong with arguments that nothing takes; `arguments` are all that were given, `extras` those left over.
 std::string explain_extras(const CLI::App& app, const std::vector<std::string>& arguments,
                            const std::vector<std::string>& extras);

@@ -8,6 +8,7 @@
 #include <exception>
 #include <new>
 
+#include "cli/environment_warnings.h"
 #include "cli/help.h"
 #include "cli/program.h"
 #include "convoy/version.h"
@@ -38,7 +39,33 @@ std::vector<std::string> subcommand_names(const CLI::App& app) {
   return names;
 }
 
+// "convoy help X" is "convoy X --help", "convoy" alone "convoy --help".
+std::vector<std::string> arguments_of(std::vector<std::string> given) {
+  if (!given.empty() && given.front() == "help") {
+    given.erase(given.begin());
+    given.emplace_back("--help");
+  }
+  if (given.empty()) given.emplace_back("--help");
+  return given;
+}
+
+// What is wrong with the arguments, with what may have been meant.
+std::string explain_usage(const CLI::App& app, const std::vector<std::string>& arguments, const std::string& error) {
+  const bool subcommand = !app.get_subcommands().empty();
+  if (!subcommand && arguments.front()[0] != '-') {
+    const std::vector<std::string> names = subcommand_names(app);
+    const std::string meant = did_you_mean(arguments.front(), names);
+    return fmt::format("{} is not a subcommand{}", convoy::quoted(arguments.front()),
+                       meant.empty() ? fmt::format("; there are {}", fmt::join(names, " ")) : meant);
+  }
+  const auto extras = app.remaining(true);
+  return extras.empty() ? error : explain_extras(app, arguments, extras);
+}
+
 int run(const Program& program, const std::string& command) {
+  if (command != "doctor") {  // which shows them beside the variables
+    for (const std::string& warning : environment_warnings()) program.note("convoy: " + warning);
+  }
   program.remark_on_flags();
   try {
     const Result<int> code = program.action();
@@ -89,27 +116,23 @@ int main(int argc, char** argv) {
   add_doctor(parser, program);
   add_demo(parser, program);
   add_completion(parser, program);
+  add_help(parser);
 
+  const std::vector<std::string> arguments = arguments_of({argv + 1, argv + argc});
+  const auto bad_usage = [&](const std::string& error) {
+    const auto chosen = app.get_subcommands();
+    const std::string command = chosen.empty() ? "convoy" : "convoy " + chosen.front()->get_name();
+    program.note(fmt::format("{}: {}\n(see {} --help)", command, explain_usage(app, arguments, error), command));
+    return kBadInput;
+  };
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes the last first
   } catch (const CLI::Success& help_or_version) {
+    if (!app.remaining(true).empty()) return bad_usage(help_or_version.what());  // of what there is not
     app.exit(help_or_version);
     return checked(program, "convoy", kDone);
   } catch (const CLI::ParseError& error) {
-    const auto chosen = app.get_subcommands();
-    const std::string command = chosen.empty() ? "convoy" : "convoy " + chosen.front()->get_name();
-    std::string message = error.what();
-    if (const auto extras = app.remaining(true); !extras.empty()) {
-      message = explain_extras(app, {argv + 1, argv + argc}, extras);
-    }
-    if (chosen.empty() && argc > 1 && argv[1][0] != '-') {
-      const std::vector<std::string> names = subcommand_names(app);
-      const std::string meant = did_you_mean(argv[1], names);
-      message = fmt::format("{} is not a subcommand{}", quoted(argv[1]),
-                            meant.empty() ? fmt::format("; there are {}", fmt::join(names, " ")) : meant);
-    }
-    program.note(fmt::format("{}: {}\n(see {} --help)", command, message, command));
-    return kBadInput;
+    return bad_usage(error.what());
   }
   const std::string command = app.get_subcommands().front()->get_name();
   return checked(program, "convoy " + command, run(program, command));

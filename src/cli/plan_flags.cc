@@ -74,12 +74,13 @@ Result<DataType> parse_precision(const std::string& text) {
 
 void add_memory_flags(Parser app, MemoryFlags& flags) {
   app.add_option("--activation-limit", flags.activation_limit,
-                 "With --how global: the most bytes that activations may take at once: 12M")
+                 "The most bytes that activations may take at once: 12M (implies --how global)")
       .type_name("BYTES")
       .bytes()
       .each([&flags](const std::string&) { flags.limits_activations = true; });
-  app.add_option("--weight-limit", flags.weight_limit,
-                 "With --how global: the most bytes of weights, packed for their engines, and other constants: 100M")
+  app.add_option(
+         "--weight-limit", flags.weight_limit,
+         "The most bytes of weights, packed for their engines, and other constants: 100M (implies --how global)")
       .type_name("BYTES")
       .bytes()
       .each([&flags](const std::string&) { flags.limits_weights = true; });
@@ -135,7 +136,9 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
   options.memory.exact = flags.memory.exact;
   if (const std::string flag = given_flag(flags.memory, options); !flag.empty()) {
     if (!flags.plan_file.empty()) return Error{ErrorCode::invalid_argument, flag + ": --plan says the layouts already"};
-    if (flags.how != "global") {
+    if (flags.how == PlanFlags().how) {  // not given
+      options.how = "global";
+    } else if (flags.how != "global") {
       return Error{ErrorCode::invalid_argument,
                    fmt::format("{} is for --how global: {} goes by time, and by no limit", flag, flags.how)};
     }
@@ -144,7 +147,7 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
                    flag + " is for --activation-limit, --weight-limit and --objective memory"};
     }
   }
-  if (flags.how == "tuned") {
+  if (options.how == "tuned") {
     options.how = NetworkOptions().how;
     const bool as_kept = !program.shared.no_database && program.shared.budget < 0 && !restricts_engines(program.shared);
     if (as_kept) options.kept_plans = kept_plans_folder();

@@ -171,6 +171,19 @@ TEST_F(PlanCommand, KeepsALimitOnWeights) {
   EXPECT_NE(kept.err.find("weights: " + std::to_string(bytes) + " bytes of " + limit), std::string::npos) << kept.err;
 }
 
+// Where no other way is asked for.
+TEST_F(PlanCommand, ALimitImpliesGlobal) {
+  for (const std::vector<std::string>& limit : {std::vector<std::string>{"--activation-limit", "900M"},
+                                                {"--weight-limit", "900M"},
+                                                {"--objective", "memory"}}) {
+    std::vector<std::string> arguments = {"plan", kNetwork, "--json"};
+    arguments.insert(arguments.end(), limit.begin(), limit.end());
+    const Finished made = with(arguments);
+    ASSERT_EQ(made.exit_code, 0) << limit[0] << made.err;
+    EXPECT_EQ(json::parse(made.out)["how"], "global") << limit[0];
+  }
+}
+
 TEST_F(PlanCommand, LimitsThatAWayDoesNotTakeAreNamed) {
   const auto refused = [&](std::vector<std::string> flags) {
     std::vector<std::string> arguments = {"plan", kNetwork};
@@ -182,11 +195,10 @@ TEST_F(PlanCommand, LimitsThatAWayDoesNotTakeAreNamed) {
   EXPECT_NE(
       refused({"--how", "greedy", "--activation-limit", "9M"}).find("--activation-limit is for --how global: greedy"),
       std::string::npos);
-  EXPECT_NE(refused({"--objective", "memory"}).find("--objective memory is for --how global: tuned"),
+  EXPECT_NE(refused({"--how", "local", "--objective", "memory"}).find("--objective memory is for --how global: local"),
             std::string::npos);
-  EXPECT_NE(refused({"--objective", "time=1,memory=0.5"}).find("--objective memory is for --how global: tuned"),
+  EXPECT_NE(refused({"--how", "uniform:nchw", "--weight-limit", "9M"}).find("--weight-limit is for --how global"),
             std::string::npos);
-  EXPECT_NE(refused({"--weight-limit", "9M"}).find("--weight-limit is for --how global: tuned"), std::string::npos);
   EXPECT_NE(refused({"--how", "global", "--exact"}).find("--exact is for --activation-limit, --weight-limit and"),
             std::string::npos);
   EXPECT_NE(refused({"--how", "global", "--activation-limit", "much"}).find("--activation-limit"), std::string::npos);

@@ -14,8 +14,8 @@
 #include "device/cuda/device.h"
 #include "engines/table.h"
 #include "io/file.h"
+#include "select/choose/engine_list.h"
 #include "select/choose/former_knobs.h"
-#include "select/choose/glob.h"
 #include "select/choose/names.h"
 
 namespace convoy::cli {
@@ -218,7 +218,7 @@ Result<SelectionOptions> Program::selection(double default_budget) const {
   }
   const auto here = engines();
   if (std::none_of(here.begin(), here.end(), [&](const Engine* engine) {
-        return selection::glob_list_matches(shared.engines, engine->info().name);
+        return selection::engine_list_may_match(shared.engines, engine->info().name);
       })) {
     return bad_flag("--engines", fmt::format("'{}' matches no engine of --device {}", shared.engines, shared.device));
   }

@@ -32,8 +32,10 @@ struct ReportFlags {
   }
 };
 
-Result<void> write(const std::string& path, const std::string& text) {
-  return io::write_file(path, std::as_bytes(std::span(text)));
+Result<void> write(const Program& program, const std::string& path, const std::string& text) {
+  CONVOY_CHECK(io::write_file(path, std::as_bytes(std::span(text))));
+  program.note(fmt::format("wrote {}", path));
+  return {};
 }
 
 // The numbers of the convolutions that --node means.
@@ -66,9 +68,10 @@ Result<int> report_network(const Program& program, const ReportFlags& flags) {
   }
   CONVOY_TRY(const report::NetworkReport made, report_on_network(program, flags.network));
   for (const std::string& path : flags.outputs) {
-    CONVOY_CHECK(write(path, path.ends_with(".json") ? report::dump(report::to_json(made)) : report::html_of(made)));
+    CONVOY_CHECK(
+        write(program, path, path.ends_with(".json") ? report::dump(report::to_json(made)) : report::html_of(made)));
   }
-  for (const std::string& path : flags.pages) CONVOY_CHECK(write(path, report::html_of(made)));
+  for (const std::string& path : flags.pages) CONVOY_CHECK(write(program, path, report::html_of(made)));
   say_plans(program, made);
   program.document(report::to_json(made));
   return kDone;
@@ -87,14 +90,15 @@ Result<int> report_program(const Program& program, const ReportFlags& flags) {
   CONVOY_TRY(const ProgramReports made, report_on(record, file, bandwidth));
   for (const std::string& remark : made.former_names) program.note(fmt::format("{}: {}", file, remark));
   for (const std::string& path : flags.outputs) {
-    CONVOY_CHECK(write(path, report::rendered(made.report, made.layouts, path)));
+    CONVOY_CHECK(write(program, path, report::rendered(made.report, made.layouts, path)));
   }
-  for (const std::string& path : flags.pages) CONVOY_CHECK(write(path, report::html_of(made.report, made.layouts)));
+  for (const std::string& path : flags.pages)
+    CONVOY_CHECK(write(program, path, report::html_of(made.report, made.layouts)));
   if (!flags.twins.empty()) {
     if (made.layouts.twins.empty()) {
       program.note("--twins: all that is needed is measured; no file is written");
     } else {
-      CONVOY_CHECK(write(flags.twins, made.layouts.twins));
+      CONVOY_CHECK(write(program, flags.twins, made.layouts.twins));
     }
   }
   if (!flags.diagnosis.empty()) {

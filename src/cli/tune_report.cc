@@ -97,7 +97,7 @@ Json say_results(const Program& program, const std::vector<Tuned>& all) {
       .column("known", Align::right, 4)
       .column("now", Align::right, 4)
       .column("without tuning");
-  table.column("");
+  table.column("state");
   Json json = Json::array();
   std::vector<std::string> warnings;
   for (const Tuned& tuned : all) {

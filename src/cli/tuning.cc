@@ -14,6 +14,7 @@
 #include "select/choose/glob.h"
 #include "select/measure/problem_data.h"
 #include "select/tune/rounds.h"
+#include "select/tune/tuner.h"
 
 namespace convoy::cli {
 namespace {
@@ -228,7 +229,7 @@ Result<WeightedRequest> with_constant_weights(const ConvProblem& problem, const 
 Result<std::vector<ProblemReport>> measure_problems(const Program& program,
                                                     const std::vector<DistinctProblem>& problems,
                                                     const SelectionOptions& options, const PlanRequest& request,
-                                                    const std::string& title) {
+                                                    const std::string& title, bool to_the_end) {
   report::Progress bar(title);
   selection::RoundStore store;
   const double start = monotonic_seconds();
@@ -254,18 +255,18 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
     if (share.store == nullptr) share.store = &store;
     const std::string name = report::short_name(problem);
     bool measured = false;
-    auto selection =
-        select(problem, program.engines(), share, weighted.request, report.distinct.node,
-               [&](const Measurement& measurement, int done, int total) {
-                 measured = true;
-                 const double part = total > 0 ? static_cast<double>(done) / total : 0;
-                 const double fraction =
-                     budget > 0 ? 1 - left() / budget
-                                : (static_cast<double>(turn.problem) + part) / static_cast<double>(problems.size());
-                 bar.update(std::clamp(fraction, 0.0, 1.0),
-                            with_time_left(budget > 0 ? left() : 0, name + "  " + print(measurement.candidate)));
-                 return true;
-               });
+    const auto progress = [&](const Measurement& measurement, int done, int total) {
+      measured = true;
+      const double part = total > 0 ? static_cast<double>(done) / total : 0;
+      const double fraction = budget > 0
+                                  ? 1 - left() / budget
+                                  : (static_cast<double>(turn.problem) + part) / static_cast<double>(problems.size());
+      bar.update(std::clamp(fraction, 0.0, 1.0),
+                 with_time_left(budget > 0 ? left() : 0, name + "  " + print(measurement.candidate)));
+      return true;
+    };
+    const auto choose = to_the_end ? selection::select_to_the_end : select;
+    auto selection = choose(problem, program.engines(), share, weighted.request, report.distinct.node, progress);
     report.failure.reset();
     if (selection.ok()) {
       report.selection = std::move(*selection);

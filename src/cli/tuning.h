@@ -87,11 +87,11 @@ struct WeightedRequest {
 Result<WeightedRequest> with_constant_weights(const ConvProblem& problem, const PlanRequest& request);
 
 // Measures every problem within options.budget_seconds, in rounds with a fair share each (select/tune/rounds.h), as a
-// network pays for it: weights packed beforehand.
+// network pays for it: weights packed beforehand. `to_the_end`: no candidate is given up for being slow.
 Result<std::vector<ProblemReport>> measure_problems(const Program& program,
                                                     const std::vector<DistinctProblem>& problems,
                                                     const SelectionOptions& options, const PlanRequest& request,
-                                                    const std::string& title);
+                                                    const std::string& title, bool to_the_end = false);
 
 // Rules that make a network run on what was chosen, in front of those already there.
 std::vector<SelectionRule> rules_of(const std::vector<ProblemReport>& reports);

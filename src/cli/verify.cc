@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "base/clock.h"
@@ -34,6 +35,9 @@ struct VerifyFlags {
   std::string target;
   bool all_engines = false;
   bool all_knobs = false;
+  bool defaults = false;
+
+  bool every_knob() const { return all_knobs || (all_engines && !defaults); }
   int repeats = 3;
   std::int64_t seed = 1;
   double timeout = 600;
@@ -55,8 +59,8 @@ std::string now() {
   return text;
 }
 
-// What is chosen for the problem, or with --all-engines everything that may be, in the order of the heuristic; the
-// oracle only where the filter names it.
+// What is chosen for the problem, or with --all-engines every candidate that may be, engines in the order of the
+// heuristic; the oracle only where the filter names it.
 Result<std::vector<Candidate>> candidates_for(const Program& program, const DistinctProblem& distinct,
                                               SelectionOptions options, const PlanRequest& request,
                                               const VerifyFlags& flags) {
@@ -66,10 +70,14 @@ Result<std::vector<Candidate>> candidates_for(const Program& program, const Dist
   for (const std::string& warning : selection.warnings) program.note(warning);
   std::vector<Candidate> wanted = {selection.candidate};
   if (flags.all_engines) wanted = rank_by_heuristic(problem, program.engines(), options.filter, request);
+  if (flags.every_knob()) {  // an engine may be ranked several times, with what it suggests
+    std::set<std::string> seen;
+    std::erase_if(wanted, [&](const Candidate& candidate) { return !seen.insert(candidate.engine).second; });
+  }
   std::vector<Candidate> candidates;
   for (Candidate& candidate : wanted) {
     CONVOY_TRY(const Engine* engine, selection::runnable_engine(problem, candidate, program.engines(), request));
-    if (flags.all_knobs) {
+    if (flags.every_knob()) {
       for (Candidate& variant : selection::all_configurations(*engine, problem, request)) {
         if (filtered(problem, *engine, variant.knobs, options.filter, request)) continue;
         candidates.push_back(std::move(variant));
@@ -334,6 +342,9 @@ Result<int> verify(const Program& program, const VerifyFlags& flags) {
   CONVOY_TRY(const PlanRequest request, program.plan_request());
   CONVOY_TRY(const SelectionOptions options, program.selection());
   std::error_code missing;
+  if (flags.defaults && (flags.all_knobs || !flags.all_engines)) {
+    return Error{ErrorCode::invalid_argument, "--defaults: it is for --all-engines, without --all-knobs"};
+  }
   if (!std::filesystem::is_directory(flags.repro_folder, missing)) {
     return Error{ErrorCode::not_found, fmt::format("--repro-folder {}: not a folder", flags.repro_folder)};
   }
@@ -347,12 +358,14 @@ void add_verify(Parser app, Program& program) {
       app, "verify", "Compare engines with the oracle, and their bits with each other where they claim determinism",
       "  convoy verify zoo:mobilenet_v2 --all-engines --repeat 5\n"
       "  convoy verify problems/resnet50.txt --engines 'cpu.*'\n"
-      "  convoy verify fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1 --all-engines --all-knobs");
+      "  convoy verify fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1 --all-engines --defaults");
   auto flags = std::make_shared<VerifyFlags>();
   command.add_option("target", flags->target, "An ONNX file, zoo:NAME, a problem list, or a problem string").required();
   begin(command, Subject::checking);
-  command.add_flag("--all-engines", flags->all_engines, "Every engine that can, not only the heuristic's choice");
-  command.add_flag("--all-knobs", flags->all_knobs, "Every knob value, not only each engine's default");
+  command.add_flag("--all-engines", flags->all_engines,
+                   "Every candidate, not only the heuristic's choice: all knob values of all engines that can");
+  command.add_flag("--defaults", flags->defaults, "With --all-engines: only each engine's default");
+  command.add_flag("--all-knobs", flags->all_knobs, "Without it: every knob value of the chosen engine");
   command.add_option("--repeat", flags->repeats, "Executions of each, which must give the same bits (default 3)")
       .type_name("N")
       .range(1, 1'000'000);

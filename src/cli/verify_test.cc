@@ -28,6 +28,30 @@ TEST_F(Command, VerifyChecksEveryEngine) {
   EXPECT_NE(text.out.find("1 right, 0 failed"), std::string::npos) << text.out;
 }
 
+// README: every candidate, so every configuration of every engine that `explain` lists.
+TEST_F(Command, VerifyAllEnginesIsEveryCandidate) {
+  const std::string small = "fprop:x=f32,1x16x6x6,nhwc:w=f32,16x16x3x3:pad=1x1";
+  const std::vector<std::string> own = {"--engines", "cpu.*", "--threads", "1"};
+  const auto with = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), own.begin(), own.end());
+    return arguments;
+  };
+  std::size_t candidates = 0, engines = 0;
+  for (const json& engine : run_json(with({"explain", small}), 0)["problems"][0]["engines"]) {
+    if (!engine["can"].get<bool>() || engine.contains("excluded")) continue;
+    ++engines;
+    std::size_t combinations = 1;
+    for (const json& knob : engine["knobs"]) combinations *= knob["values"].size();
+    candidates += engine.contains("configurations") ? engine["configurations"].size() : combinations;
+  }
+  ASSERT_GT(candidates, engines);
+  const json all = run_json(with({"verify", small, "--all-engines", "--repeat", "1"}), 0);
+  EXPECT_EQ(all["checks"].size(), candidates);
+  const json defaults = run_json(with({"verify", small, "--all-engines", "--defaults", "--repeat", "1"}), 0);
+  EXPECT_EQ(defaults["checks"].size(), engines);
+  expect_error({"verify", small, "--defaults"}, 2, "--defaults: it is for --all-engines");
+}
+
 TEST_F(Command, VerifyTakesListsAndNetworks) {
   write("list.txt", kConv + "\n2 fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x1x1\n");
   EXPECT_EQ(run_json({"verify", path("list.txt")}, 0)["checks"].size(), 2u);

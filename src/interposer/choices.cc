@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "core/math_mode.h"
+#include "select/choose/engine_list.h"
 #include "select/choose/former_knobs.h"
 #include "select/choose/glob.h"
 
@@ -72,9 +73,11 @@ bool Filters::choose() const {
   return !engines.empty() || !notes.empty() || deterministic || workspace != std::numeric_limits<std::int64_t>::max();
 }
 
-std::string Filters::forbids(const std::string& engine, const std::vector<std::string>& all_notes,
+std::string Filters::forbids(const Candidate& candidate, const std::vector<std::string>& all_notes,
                              std::int64_t workspace_bytes) const {
-  if (!engines.empty() && !selection::glob_list_matches(engines, engine)) return "engines " + engines;
+  if (!engines.empty() && !selection::engine_list_matches(engines, candidate.engine, candidate.knobs)) {
+    return "engines " + engines;
+  }
   if (deterministic && noted(all_notes, note::nondeterministic)) return "deterministic";
   for (const std::string& each : all_notes) {
     if (!notes.empty() && !selection::glob_list_matches(notes, each)) return fmt::format("notes {} ({})", notes, each);

@@ -55,7 +55,7 @@ struct Filters {
   // Whether there is one that looks at configurations.
   bool choose() const;
   // Which of them keeps a configuration from the program; empty: none. "deterministic"
-  std::string forbids(const std::string& engine, const std::vector<std::string>& all_notes,
+  std::string forbids(const Candidate& candidate, const std::vector<std::string>& all_notes,
                       std::int64_t workspace_bytes) const;
 };
 

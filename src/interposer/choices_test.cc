@@ -103,11 +103,11 @@ TEST(Choices, RulesFiltersAndStrict) {
   const Filters& filters = choices.filters;
   EXPECT_EQ(filters.texts[0], "engines cudnn.*,!cudnn.eng7");
   EXPECT_EQ(filters.sm_count, 66);
-  EXPECT_EQ(filters.forbids("cudnn.eng5", {"TENSOR_CORE"}, 1 << 20), "");
-  EXPECT_NE(filters.forbids("cudnn.eng7", {}, 0), "");
-  EXPECT_EQ(filters.forbids("cudnn.eng5", {"NONDETERMINISTIC"}, 0), "deterministic");
-  EXPECT_EQ(filters.forbids("cudnn.eng5", {"FFT"}, 0), "notes !FFT (FFT)");
-  EXPECT_NE(filters.forbids("cudnn.eng5", {}, (1 << 20) + 1), "");
+  EXPECT_EQ(filters.forbids({"cudnn.eng5", {}}, {"TENSOR_CORE"}, 1 << 20), "");
+  EXPECT_NE(filters.forbids({"cudnn.eng7", {}}, {}, 0), "");
+  EXPECT_EQ(filters.forbids({"cudnn.eng5", {}}, {"NONDETERMINISTIC"}, 0), "deterministic");
+  EXPECT_EQ(filters.forbids({"cudnn.eng5", {}}, {"FFT"}, 0), "notes !FFT (FFT)");
+  EXPECT_NE(filters.forbids({"cudnn.eng5", {}}, {}, (1 << 20) + 1), "");
   EXPECT_FALSE(parsed("filter\tsm-count\t66\n").filters.choose());
 }
 

@@ -128,7 +128,7 @@ class Decider {
     }
     if (has_failed(candidate)) listed.seconds = kInfinity;
     if (question_.benchmark || choices_.filters.choose()) listed.workspace = workspace_of(configuration);
-    listed.forbidden = choices_.filters.forbids(listed.offer.candidate.engine, listed.notes, listed.workspace);
+    listed.forbidden = choices_.filters.forbids(listed.offer.candidate, listed.notes, listed.workspace);
   }
 
   bool has_failed(const Candidate& candidate) const {

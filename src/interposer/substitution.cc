@@ -98,7 +98,7 @@ const Substitute& Substitution::ready(const GraphRow& row, const Candidate& cand
 std::string Substitution::unfit(const Substitute& substitute, const Offer& replaced) const {
   if (substitute.plan == nullptr) return "it could not be made ready: " + substitute.reason;
   if (substitute.failed) return "it failed when it ran";
-  const std::string filter = choices_.filters.forbids(substitute.candidate.engine, substitute.notes,
+  const std::string filter = choices_.filters.forbids(substitute.candidate, substitute.notes,
                                                       static_cast<std::int64_t>(substitute.workspace_bytes));
   if (!filter.empty()) return "the filter takes it away: " + filter;
   const unsigned losses = losses_of(replaced.notes) | losses_of(replaced.hidden_notes);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,6 +55,22 @@ class FileDescriptor {
   int value_;
 };
 
+// What comes through a pipe until its writers have closed it.
+Result<std::vector<std::byte>> read_pipe(const FileDescriptor& pipe, const std::string& path) {
+  constexpr std::size_t kChunk = 1 << 16;
+  std::vector<std::byte> bytes;
+  for (;;) {
+    pollfd wait{pipe.get(), POLLIN, 0};
+    if (::poll(&wait, 1, -1) < 0 && errno != EINTR) return system_error(path, "cannot read");
+    const std::size_t done = bytes.size();
+    bytes.resize(done + kChunk);
+    const ssize_t count = ::read(pipe.get(), bytes.data() + done, kChunk);
+    bytes.resize(done + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    if (count == 0) return bytes;
+    if (count < 0 && errno != EINTR && errno != EAGAIN) return system_error(path, "cannot read");
+  }
+}
+
 }  // namespace
 
 Result<std::vector<std::byte>> read_file(const std::string& path) {
@@ -61,6 +78,7 @@ Result<std::vector<std::byte>> read_file(const std::string& path) {
   if (file.get() < 0) return system_error(path, "cannot open");
   struct stat status = {};
   if (::fstat(file.get(), &status) != 0) return system_error(path, "cannot stat");
+  if (S_ISFIFO(status.st_mode)) return read_pipe(file, path);
   if (!S_ISREG(status.st_mode)) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("{}: not a file{}", path, S_ISDIR(status.st_mode) ? " but a folder" : "")};

@@ -67,6 +67,55 @@ TEST(Diagnosis, TheFieldAndBothValuesAreNamed) {
             "PRE_PADDINGS[0]=-1 is less than 0");
 }
 
+// Where cuDNN says nothing that is known, the field does; where there is no field, the status.
+TEST(Diagnosis, EachKindOfFailureHasItsAdvice) {
+  constexpr const char* kTensor = "CUDNN_BACKEND_TENSOR_DESCRIPTOR";
+  constexpr const char* kOperation = "CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR";
+  const auto advice = [](const char* descriptor, const std::string& attributes) {
+    return first(failure(descriptor, "", attributes.c_str())).advice;
+  };
+  const auto of_tensor = [&](const char* dims, const char* strides, const char* more = "") {
+    return advice(kTensor, std::string(R"({"CUDNN_ATTR_TENSOR_DIMENSIONS":)") + dims +
+                               R"(,"CUDNN_ATTR_TENSOR_STRIDES":)" + strides + more + "}");
+  };
+  const auto contains = [](const std::string& text, const char* words) {
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+  };
+  contains(of_tensor("[]", "[]"), "before the descriptor is finalized");
+  contains(of_tensor("[2,3]", "[1]"), "as many strides as sizes");
+  contains(of_tensor("[2,0]", "[1,1]"), "its result is empty");
+  contains(of_tensor("[2,3]", "[0,1]"), "expanded or flipped");
+  contains(of_tensor("[2,3]", "[3,1]", R"(,"CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT":0)"), "the power of two");
+  contains(advice(kOperation, operation("[2,8,5,5]", "[8,8,3,3]", "[3,8,5,5]")), "the same batch");
+  contains(advice(kOperation, operation("[2,8,5,5]", "[8,7,3,3]", "[2,8,5,5]")), "in_channels and groups");
+  contains(advice(kOperation, operation("[2,8,5,5]", "[8,8,3,3]", "[2,9,5,5]")),
+           "as many channels as there are filters");
+  contains(advice(kOperation, operation("[2,8,5,5]", "[8,8,3,3]", "[2,8,4,5]")), "make the output 5 there");
+  contains(advice(kOperation, operation("[2,8,0,5]", "[8,8,3,3]", "[2,8,1,5]")),
+           "make the input or its padding larger");
+  contains(advice(kOperation, operation("[2,8,5]", "[8,8,3]", "[2,8,5]")), "give the convolution 1 spatial dims");
+  contains(advice(kOperation, operation("[2,8,5,5]", "[8,8,3]", "[2,8,5,5]")), "as many dims as each other");
+  const Finding groups = first(failure(kOperation, "", operation("[2,4,2,5,5]", "[8,2,3,3]", "[2,4,2,5,5]").c_str()));
+  EXPECT_EQ(groups.field, "x has 5 dims, w 4, y 5");
+  contains(groups.advice, "if dims[1] is for groups, w lacks it: cuDNN takes [N,G,C/G,H,W] beside [G,K/G,C/G,R,S]");
+  contains(advice("CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR",
+                  R"({"CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS":2,"CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS":[-1,1]})"),
+           "crop x");
+  contains(advice("CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR",
+                  R"({"CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS":2,"CUDNN_ATTR_CONVOLUTION_DILATIONS":[1]})"),
+           "one value for each spatial dim");
+  const auto on_status = [&](const char* status) {
+    return first(std::string(R"({"failure":{"descriptor":"CUDNN_BACKEND_ENGINE_DESCRIPTOR","status":")") + status +
+                 R"(","message":"","count":1,"attributes":{}}})")
+        .advice;
+  };
+  contains(on_status("CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN"), "another type, layout or size");
+  contains(on_status("CUDNN_STATUS_ALLOC_FAILED"), "the batch smaller");
+  contains(on_status("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH"), "convoy doctor");
+  contains(on_status("CUDNN_STATUS_EXECUTION_FAILED"), "CUDA_LAUNCH_BLOCKING=1");
+  contains(on_status("CUDNN_STATUS_BAD_PARAM"), "cuDNN's documentation");
+}
+
 TEST(Diagnosis, WhatStopsSomethingComesFirst) {
   const std::string problem = "fprop:x=bf16,2x8x5x5:w=bf16,8x8x3x3:y=bf16,2x8x5x5:pad=1x1";
   const std::string other = "wgrad:x=bf16,2x8x5x5:w=bf16,8x8x3x3:y=bf16,2x8x5x5:pad=1x1";

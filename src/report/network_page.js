@@ -273,8 +273,9 @@
     }
     svg.append("g").attr("class", "axis").attr("transform", `translate(0,${height - bottom})`).call(d3.axisBottom(x).tickValues(x.ticks(width < 500 ? 4 : 10).filter(Number.isInteger)).tickFormat(d3.format("d")));
     svg.append("g").attr("class", "axis").attr("transform", `translate(${left},0)`).call(d3.axisLeft(scaled).ticks(4).tickFormat(value => `${value} ${unit === 1024 ? "KiB" : "MiB"}`));
-    svg.append("text").attr("class", "soft").attr("x", width - 10).attr("y", height - 3).attr("text-anchor", "end")
-      .text(`step; area ${first.name}${second ? `, line ${second.name}${second.steps.length === points.length ? "" : ` (${second.steps.length} steps, drawn as wide)`}` : ""}, ${bytesText(first.activation_bytes)} planned in all`);
+    svg.append("text").attr("class", "soft").attr("x", width - 10).attr("y", height - 3).attr("text-anchor", "end").text("step");
+    place.append("div").attr("class", "soft")
+      .text(`area ${first.name}${second ? `, line ${second.name}${second.steps.length === points.length ? "" : ` (${second.steps.length} steps, drawn as wide)`}` : ""}, ${bytesText(first.activation_bytes)} planned in all`);
     svg.append("g").selectAll("rect").data(points).join("rect").attr("x", point => x(point.i)).attr("width", x(1) - x(0)).attr("y", 8)
       .attr("height", height - bottom - 8).attr("fill", "transparent").append("title")
       .text(point => `${point.i} ${point.step.nodes}: ${bytesText(point.live)}${point.work ? `, workspace ${bytesText(point.work)}` : ""}`);

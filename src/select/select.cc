@@ -7,9 +7,9 @@
 #include "convoy/selection.h"
 #include "core/empty.h"
 #include "select/choose/candidates.h"
+#include "select/choose/engine_list.h"
 #include "select/choose/filter.h"
 #include "select/choose/former_knobs.h"
-#include "select/choose/glob.h"
 #include "select/choose/heuristic.h"
 #include "select/choose/rules.h"
 #include "select/tune/tuner.h"
@@ -21,9 +21,10 @@ namespace {
 Error nobody_can(const ConvProblem& problem, std::span<const Engine* const> engines, const SelectionFilter& filter,
                  const PlanRequest& request) {
   std::string message = fmt::format("no engine can run {}", print(problem));
-  const std::vector<EngineAnswer> answers = list_candidates(problem, engines, request);
-  for (const EngineAnswer& answer : answers) {
+  std::vector<EngineAnswer> answers = list_candidates(problem, engines, request);
+  for (EngineAnswer& answer : answers) {
     if (answer.engine->info().device != request.kind()) continue;
+    selection::take_admitted(answer, problem, filter, request);
     auto refusal = answer.refusal;
     if (!refusal) refusal = filtered(problem, *answer.engine, answer.default_candidate.knobs, filter, request);
     if (!refusal) refusal = selection::held_back(problem, answer.engine->info(), answers, engines, filter, request);
@@ -38,7 +39,7 @@ std::string oracle_remark(const Candidate& chosen, std::span<const Engine* const
   const bool oracle = std::any_of(engines.begin(), engines.end(), [&](const Engine* each) {
     return each->info().oracle && each->info().name == chosen.engine;
   });
-  if (!oracle || selection::glob_list_names(filter.engines, chosen.engine)) return "";
+  if (!oracle || selection::engine_list_names(filter.engines, chosen.engine)) return "";
   return fmt::format(
       "nothing else can run it, so {} does, an oracle: made to be right, many times slower than engines are",
       chosen.engine);
@@ -105,7 +106,7 @@ Result<void> can_run(const ConvProblem& problem, const Candidate& candidate, std
 
 Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* const> engines,
                          const SelectionOptions& options, const PlanRequest& request, std::string_view node_name,
-                         std::span<const Candidate> first, const SelectionProgress& progress) {
+                         std::span<const Candidate> first, bool to_the_end, const SelectionProgress& progress) {
   CONVOY_CHECK(validate(problem));
   std::vector<std::string> warnings;
   CONVOY_TRY(const SelectionRule* const rule, selection::find_rule(options.rules, problem, node_name));
@@ -152,7 +153,8 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
   }
   if (options.mode == SelectionMode::measured) {
     const std::size_t wanted = put_first(ranked, first, problem, engines, options.filter, request);
-    CONVOY_TRY(selection, selection::choose_by_measuring(problem, ranked, wanted, engines, options, request, progress));
+    CONVOY_TRY(selection, selection::choose_by_measuring(problem, ranked, wanted, engines, options, request, to_the_end,
+                                                         progress));
   } else {
     std::optional<Selection> stored;
     if (options.store != nullptr) {
@@ -173,9 +175,9 @@ Result<Selection> choose(const ConvProblem& problem, std::span<const Engine* con
 
 Result<Selection> choose_and_log(const ConvProblem& problem, std::span<const Engine* const> engines,
                                  const SelectionOptions& options, const PlanRequest& request,
-                                 std::string_view node_name, std::span<const Candidate> first,
+                                 std::string_view node_name, std::span<const Candidate> first, bool to_the_end,
                                  const SelectionProgress& progress) {
-  auto selection = choose(problem, engines, options, request, node_name, first, progress);
+  auto selection = choose(problem, engines, options, request, node_name, first, to_the_end, progress);
   if (log_enabled(LogLevel::warning)) {
     if (selection.ok()) {
       log_selection(problem, *selection, node_name);
@@ -215,13 +217,19 @@ std::string Selection::reason() const {
 Result<Selection> select(const ConvProblem& problem, std::span<const Engine* const> engines,
                          const SelectionOptions& options, const PlanRequest& request, std::string_view node_name,
                          const SelectionProgress& progress) {
-  return choose_and_log(problem, engines, options, request, node_name, {}, progress);
+  return choose_and_log(problem, engines, options, request, node_name, {}, false, progress);
 }
 
 Result<Selection> selection::select_with_first(const ConvProblem& problem, std::span<const Engine* const> engines,
                                                const SelectionOptions& options, const PlanRequest& request,
                                                std::span<const Candidate> first, const SelectionProgress& progress) {
-  return choose_and_log(problem, engines, options, request, {}, first, progress);
+  return choose_and_log(problem, engines, options, request, {}, first, false, progress);
+}
+
+Result<Selection> selection::select_to_the_end(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                               const SelectionOptions& options, const PlanRequest& request,
+                                               std::string_view node_name, const SelectionProgress& progress) {
+  return choose_and_log(problem, engines, options, request, node_name, {}, true, progress);
 }
 
 }  // namespace convoy

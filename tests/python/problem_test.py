@@ -57,6 +57,12 @@ def test_select_follows_rules_and_filters():
     assert problem.select(rules="filter=3x3 -> cpu.direct").reason == "rule 'filter=3x3'"
     assert problem.select(rules={"filter=3x3": "cpu.direct"}).candidate.startswith("cpu.direct")
     assert problem.select(engines=["cpu.*", "!cpu.winograd"], database=False).candidate.startswith("cpu.")
+    planar = convoy.Problem("fprop:x=f32,1x32x28x28:w=f32,32x32x3x3:pad=1x1")
+    named = planar.select(engines="cpu.nhwc{engine=cpu.winograd,m=2},cpu.depthwise", database=False).candidate
+    assert named == "cpu.nhwc{engine=cpu.winograd,m=2}"
+    assert "winograd" not in planar.select(engines=["cpu.nhwc", "!*winograd*"], database=False).candidate
+    with pytest.raises(convoy.InvalidArgument, match="cpu.nhwc: knob engine has no value 'cpu.winogard'"):
+        planar.select(engines="cpu.nhwc{engine=cpu.winogard}")
     fallen = problem.select(rules={"filter=3x3": "cpu.depthwise"}, fallback=True)
     assert fallen.warnings and "groups=1" in fallen.warnings[0]
     assert problem.select(workspace_limit=1 << 30, deterministic=True, database=False).workspace_bytes <= 1 << 30

@@ -12,6 +12,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 torch = pytest.importorskip("torch", reason="skipped: torch is not installed")
 import torch.nn.functional as F  # noqa: E402
 
+import convoy  # noqa: E402
 import convoy.torch as ct  # noqa: E402
 
 ORACLE = "* -> reference"  # engines of the processor that take every type
@@ -226,6 +227,18 @@ def test_no_winograd_on_a_processor_unless_asked_for():
     with ct.rules("* -> cpu.winograd"):
         torch.testing.assert_close(ct.conv2d(x, w, padding=1), F.conv2d(x, w, padding=1), rtol=1e-3, atol=1e-2)
     assert [row.candidate.split("{")[0] == "cpu.winograd" for row in ct.report().ran] == [False, True]
+
+
+def test_no_winograd_on_copies_either():
+    """cpu.nhwc, which copies tensors whose channels lie apart, may run on cpu.winograd."""
+    x, w = (torch.randint(-3, 3, shape).float() for shape in ((1, 64, 56, 56), (64, 64, 3, 3)))
+    problem = convoy.Problem("fprop:x=f32,1x64x56x56:w=f32,64x64x3x3:pad=1x1")
+    assert "engine=cpu.winograd" in problem.select(threads=torch.get_num_threads(), database=False).candidate  # else it shows nothing
+    assert torch.equal(ct.conv2d(x, w, padding=1), F.conv2d(x, w, padding=1))
+    assert ["winograd" in row.candidate for row in ct.report().ran] == [False]
+    with ct.rules("* -> cpu.nhwc{engine=cpu.winograd}"):
+        torch.testing.assert_close(ct.conv2d(x, w, padding=1), F.conv2d(x, w, padding=1), rtol=1e-3, atol=1e-2)
+    assert ["winograd" in row.candidate for row in ct.report().ran] == [False, True]
 
 
 def test_views():

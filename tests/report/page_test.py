@@ -195,6 +195,18 @@ class Page(unittest.TestCase):
         self.assertEqual(self.run_in_page('document.querySelectorAll("#times .peer").length'), 1)
         self.assertEqual(self.run_in_page('document.querySelectorAll("#live title").length'), len(report["plans"][0]["steps"]))
 
+    def test_the_words_of_drawings_are_whole(self):
+        """Also on a phone: what a drawing says lies inside it."""
+        for name in self.pages:
+            for size in (DESK, PHONE):
+                self.open(name, size)
+                outside = self.run_in_page("""[...document.querySelectorAll("#times svg text, #live svg text")].filter(text => {
+                  const word = text.getBoundingClientRect(), drawing = text.ownerSVGElement.getBoundingClientRect();
+                  return word.left < drawing.left - 1 || word.right > drawing.right + 1 || word.bottom > drawing.bottom + 1;
+                }).map(text => text.textContent)""")
+                self.assertEqual(outside, [], (name, size))
+        self.assertIn("planned in all", self.run_in_page('document.querySelector("#live").textContent'))
+
     def test_refusals_are_a_click_away(self):
         self.open("resnet18")
         self.run_in_page(f"""{NODES}.querySelector("a[href='#p2']").click()""")

@@ -9,7 +9,7 @@ from steps import harness
 class Checked(harness.Step):
     """Shared by the steps that compare every engine with the oracle."""
     jobs = 8
-    flags = ("--all-engines",)
+    flags = ("--all-engines", "--defaults")
     size = 4
     repeats = 2
 

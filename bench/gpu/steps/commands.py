@@ -75,7 +75,7 @@ OWN = [
     unit("bench {depthwise} --pass wgrad --sm-count {half}", says=["wgrad:x="]),
     # In strict f32 nothing keeps to half of an H200: that is said with what to do, and is no failure.
     unit("bench {f32} --sm-count {half}", exit=None, measured=False, says=[r"keeps to \d+ SMs\n +--allow tf32|\d us"], never=["wrong_result"]),
-    unit("verify {f32} --all-engines --sm-count {half}", exit=None, says=["0 failed"]),
+    unit("verify {f32} --all-engines --defaults --sm-count {half}", exit=None, says=["0 failed"]),
     unit("bench {depthwise} --vs 'cudnn.*'", says=["times as long as"]),
     unit("bench {depthwise} --all-knobs --engines cuda.depthwise", says=[r"kernel="]),
     unit("bench {depthwise} --cost-terms --json", says=["cost_terms"], measured=None),
@@ -94,8 +94,8 @@ OWN = [
     unit("tune {dense} --batch-parts 1", exit=2, measured=False, says=["--batch-parts is for networks"]),
     *(unit(f"explain {{dense}} {given}", exit=2, measured=False, says=[f"{given.split()[0]} is for networks"])
       for given in ("--how global", "--plan a.plan", "--precision bf16", "--batch-parts 1", "--activation-limit 9M", "--weight-limit 9M", "--exact", "--lenient", "--skip-pass conv_fusion")),
-    unit("verify {depthwise} --all-engines --engines 'cu*,!cudnn.legacy*'", says=[r"[2-9]\d* right, 0 failed"]),
-    unit("verify {depthwise} --all-engines --sm-count {half}", says=[r"[2-9]\d* right, 0 failed"]),
+    unit("verify {depthwise} --all-engines --defaults --engines 'cu*,!cudnn.legacy*'", says=[r"[2-9]\d* right, 0 failed"]),
+    unit("verify {depthwise} --all-engines --defaults --sm-count {half}", says=[r"[2-9]\d* right, 0 failed"]),
     unit("verify {depthwise} --all-knobs --engines cuda.depthwise", says=[r"\d right, 0 failed"]),
     unit("verify {dense} --repeat 2"),
     unit("verify {dense} --seed 7"),

@@ -19,7 +19,8 @@ from convoy.torch._geometry import Operand
 from convoy.torch._settings import Settings
 
 ORACLES = frozenset({"reference", "cuda.reference", "onednn.ref"})
-# On a processor PyTorch takes no Winograd algorithm, whose results differ from a direct convolution's in more bits.
+# On a processor PyTorch takes no Winograd algorithm, whose results differ from a direct convolution's in more bits. An engine
+# that is excluded is none that another runs on, so this is cpu.nhwc{engine=cpu.winograd}, too.
 AS_PRECISE = "!*winograd*"
 
 _calls: Dict[Tuple[Any, ...], "Call"] = {}

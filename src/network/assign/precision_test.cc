@@ -253,8 +253,11 @@ TEST_F(Precision, AnErrorThatIsAllowedIsKeptAndUsed) {
   const OnEngines net;
   const std::vector<NetworkInputs> inputs{inputs_for(network()), inputs_for(network(), -1, 3)};
   options_.precision = DataType::bf16;
-  const auto all = choose_precision(net, inputs, options_, 1);
+  std::vector<std::string> shown;  // also where no node is looked at by itself
+  const auto all =
+      choose_precision(net, inputs, options_, 1, [&](double, std::string_view what) { shown.emplace_back(what); });
   ASSERT_TRUE(all.ok()) << all.error().message;
+  EXPECT_EQ(shown, (std::vector<std::string>{"the plan in f32", "its outputs", "the fastest plan and its outputs"}));
   EXPECT_EQ(lines_in(all->plan, "conv", "f32"), 0) << print(all->plan);
   EXPECT_TRUE(all->nodes.empty());  // nothing to look at one by one
   EXPECT_EQ(all->error, all->narrow_error);

@@ -48,11 +48,14 @@ class Chooser {
   }
 
   Result<PrecisionChoice> run() {
+    show(0, "the plan in f32");
     CONVOY_CHECK(name_nodes());
     CONVOY_TRY(Made f32, made("global", DataType::f32, {}));
     own_ = {f32.narrow.begin(), f32.narrow.end()};
     f32.narrow.clear();
+    show(0, "its outputs");
     CONVOY_TRY(expected_, outputs_of(f32.plan, inputs_.size()));
+    show(0, "the fastest plan and its outputs");
     CONVOY_TRY(const Made narrow, made("global", options_.precision, {}));
     CONVOY_TRY(const double narrow_error, error_of(narrow.plan, inputs_.size()));
     result_.f32_seconds = f32.seconds;

@@ -11,6 +11,7 @@
 #include "core/refines.h"
 #include "core/suggestions.h"
 #include "select/choose/checked_plan.h"
+#include "select/choose/engine_list.h"
 #include "select/choose/filter.h"
 #include "select/choose/former_knobs.h"
 #include "select/choose/names.h"
@@ -18,14 +19,60 @@
 namespace convoy {
 namespace {
 
+// Whether an engine that copies tensors for another may get around a refusal.
+bool says_how_it_lies(const Refusal& refusal) {
+  return refusal.code == RefusalCode::layout || refusal.code == RefusalCode::data_type;
+}
+
+// Whether they have `engine` do the work.
+bool runs(const Configurations& configurations, std::string_view engine) {
+  const auto is_it = [&](const KnobSetting& value) { return value.word() != nullptr && *value.word() == engine; };
+  return std::ranges::any_of(configurations.knobs, [&](const Knob& knob) {
+    return knob.name == "engine" && std::ranges::any_of(knob.values, is_it);
+  });
+}
+
+void name_way_around(Refusal& refusal, std::string_view around, std::string_view engine) {
+  refusal.reason += fmt::format("; {}{{engine={}}} runs it on copies", around, engine);
+}
+
 // The engine, where it takes the problem.
 Result<const Engine*> find_engine(const ConvProblem& problem, const Candidate& candidate,
                                   std::span<const Engine* const> engines, const PlanRequest& request) {
   const auto found = std::find_if(engines.begin(), engines.end(),
                                   [&](const Engine* engine) { return engine->info().name == candidate.engine; });
   if (found == engines.end()) return selection::no_such_engine(candidate.engine, engines);
-  if (auto refusal = refuse(**found, problem, request)) return selection::cannot_run(**found, problem, *refusal);
+  if (auto refusal = refuse(**found, problem, request)) {
+    if (says_how_it_lies(*refusal)) {
+      for (const Engine* engine : engines) {
+        if (!refuse(*engine, problem, request) && runs(engine->configurations(problem, request), candidate.engine)) {
+          name_way_around(*refusal, engine->info().name, candidate.engine);
+        }
+      }
+    }
+    return selection::cannot_run(**found, problem, *refusal);
+  }
   return *found;
+}
+
+// The best predicted of an engine's candidates that the filter lets pass, where its `engines` name candidates.
+std::optional<Estimate> best_admitted(const Engine& engine, const Configurations& configurations,
+                                      const ConvProblem& problem, const SelectionFilter& filter,
+                                      const PlanRequest& request) {
+  std::optional<Estimate> best;
+  for (KnobValues& knobs : all_of(configurations)) {
+    if (!selection::engine_list_matches(filter.engines, engine.info().name, knobs)) continue;
+    const double seconds = engine.predict_seconds(problem, knobs, request);
+    if ((best && best->seconds <= seconds) || filtered(problem, engine, knobs, filter, request)) continue;
+    best = Estimate{std::move(knobs), seconds};
+  }
+  return best;
+}
+
+bool leaves_out_only(const SelectionFilter& filter, const Engine& engine, const KnobValues& knobs) {
+  const std::string& name = engine.info().name;
+  return !selection::engine_list_matches(filter.engines, name, knobs) &&
+         selection::engine_list_may_match(filter.engines, name);
 }
 
 }  // namespace
@@ -44,7 +91,24 @@ std::vector<EngineAnswer> list_candidates(const ConvProblem& problem, std::span<
     }
     answers.push_back(std::move(answer));
   }
+  for (const EngineAnswer& able : answers) {
+    if (able.refusal) continue;
+    for (EngineAnswer& answer : answers) {
+      const std::string& name = answer.engine->info().name;
+      if (!answer.refusal || !says_how_it_lies(*answer.refusal) || !runs(able.configurations, name)) continue;
+      name_way_around(*answer.refusal, able.engine->info().name, name);
+    }
+  }
   return answers;
+}
+
+void selection::take_admitted(EngineAnswer& answer, const ConvProblem& problem, const SelectionFilter& filter,
+                              const PlanRequest& request) {
+  if (answer.refusal || !leaves_out_only(filter, *answer.engine, answer.default_candidate.knobs)) return;
+  auto best = best_admitted(*answer.engine, answer.configurations, problem, filter, request);
+  if (!best) return;
+  answer.default_candidate.knobs = std::move(best->knobs);
+  answer.predicted_seconds = best->seconds;
 }
 
 std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<const Engine* const> engines,
@@ -55,10 +119,11 @@ std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<c
     Candidate candidate;
   };
   std::vector<Ranked> ranked;
-  const std::vector<EngineAnswer> answers = list_candidates(problem, engines, request);
-  for (const EngineAnswer& answer : answers) {
+  std::vector<EngineAnswer> answers = list_candidates(problem, engines, request);
+  for (EngineAnswer& answer : answers) {
     if (answer.refusal || selection::held_back(problem, answer.engine->info(), answers, engines, filter, request))
       continue;
+    selection::take_admitted(answer, problem, filter, request);
     const bool oracle = answer.engine->info().oracle;
     const auto passes = [&](const KnobValues& knobs) {
       return !filtered(problem, *answer.engine, knobs, filter, request);
@@ -103,7 +168,15 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
     // first step is for all engines of a provider, few of which come near.
     const bool ripe = best->estimate.certain || best->steps > 1;
     if (ripe && filtered(problem, *best->engine, best->estimate.knobs, filter, request)) {
-      contenders.erase(best);
+      std::optional<Estimate> other;
+      if (leaves_out_only(filter, *best->engine, best->estimate.knobs) && !refuse(*best->engine, problem, request)) {
+        other = best_admitted(*best->engine, best->engine->configurations(problem, request), problem, filter, request);
+      }
+      if (other) {
+        best->estimate = *std::move(other);
+      } else {
+        contenders.erase(best);
+      }
     } else if (!best->estimate.certain) {
       if (auto better = refined(*best->engine, problem, request, best->steps++)) {
         best->estimate = *std::move(better);

@@ -28,6 +28,11 @@ Error cannot_run(const Engine& engine, const ConvProblem& problem, const Refusal
 // are varied alone.
 std::vector<Candidate> all_configurations(const Engine& engine, const ConvProblem& problem, const PlanRequest& request);
 
+// The engine's default candidate, unless the filter's `engines` leave out that and not all of its others: then the
+// best predicted of those that pass the filter, if there is one.
+void take_admitted(EngineAnswer& answer, const ConvProblem& problem, const SelectionFilter& filter,
+                   const PlanRequest& request);
+
 // A plan to look at, not to run: where weights are constant it has zeros, since who only chooses has none yet.
 struct PlanToSee {
   HostTensor weights;

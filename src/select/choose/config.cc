@@ -4,7 +4,6 @@
 #include <array>
 
 #include "base/environment.h"
-#include "base/log.h"
 #include "convoy/selection_options.h"
 #include "select/choose/notes.h"
 
@@ -17,9 +16,7 @@ LibraryConfig from_environment() {
   const auto value = environment(Variable::config);
   if (!value) return LibraryConfig::full;
   const auto config = parse_library_config(*value);
-  if (config.ok()) return *config;
-  log(LogLevel::warning, "config", {{"CONVOY_CONFIG", *value}, {"error", config.error().message}});
-  return LibraryConfig::full;
+  return config.ok() ? *config : LibraryConfig::full;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "core/empty.h"
 #include "select/choose/candidates.h"
+#include "select/choose/engine_list.h"
 #include "select/choose/glob.h"
 #include "select/choose/notes.h"
 
@@ -59,10 +60,12 @@ std::optional<Refusal> notes_filtered(const ConvProblem& problem, const std::vec
   return std::nullopt;
 }
 
-std::optional<Refusal> engine_filtered(const EngineInfo& engine, const SelectionFilter& filter) {
+std::optional<Refusal> engine_filtered(const EngineInfo& engine, const KnobValues& knobs,
+                                       const SelectionFilter& filter) {
   if (auto reason = dropped_by(filter.config, engine)) return no(*reason);
-  if (!glob_list_matches(filter.engines, engine.name)) {
-    return no(fmt::format("engines='{}': this engine is not among them", filter.engines));
+  if (!engine_list_matches(filter.engines, engine.name, knobs)) {
+    return no(fmt::format("engines='{}': this {} is not among them", filter.engines,
+                          engine_list_may_match(filter.engines, engine.name) ? "candidate" : "engine"));
   }
   if (filter.deterministic_only && !engine.deterministic) {
     return no("deterministic_only=1: this engine may give other bits each time");
@@ -94,7 +97,7 @@ bool may_be_chosen(const ConvProblem& problem, const Measurement& measurement, s
 std::optional<Refusal> held_back(const ConvProblem& problem, const EngineInfo& engine,
                                  std::span<const EngineAnswer> answers, std::span<const Engine* const> engines,
                                  const SelectionFilter& filter, const PlanRequest& request) {
-  if (!engine.oracle || glob_list_names(filter.engines, engine.name)) return std::nullopt;
+  if (!engine.oracle || engine_list_names(filter.engines, engine.name)) return std::nullopt;
   constexpr std::string_view kRule =
       "this engine is an oracle, chosen where it is named or nothing else can run the problem";
   const auto other = std::find_if(answers.begin(), answers.end(), [](const EngineAnswer& answer) {
@@ -119,7 +122,7 @@ std::optional<Refusal> filtered(const ConvProblem& problem, const Engine& engine
                                 const SelectionFilter& filter, const PlanRequest& request, const Plan* plan) {
   const EngineInfo& info = engine.info();
   if (is_empty(problem) && !info.oracle) return std::nullopt;  // filters choose among ways to multiply
-  if (auto refusal = selection::engine_filtered(info, filter)) return refusal;
+  if (auto refusal = selection::engine_filtered(info, knobs, filter)) return refusal;
   const std::vector<std::string> notes = engine.notes(problem, knobs, request);
   if (filter.config == LibraryConfig::jit_only && !selection::is_own_oracle(info) &&
       !selection::has_note(notes, note::runtime_compilation)) {

@@ -38,13 +38,4 @@ bool glob_list_matches(std::string_view list, std::string_view text) {
   return matched;
 }
 
-bool glob_list_names(std::string_view list, std::string_view text) {
-  for (;;) {
-    const std::size_t comma = list.find(',');
-    if (list.substr(0, comma) == text) return true;
-    if (comma == std::string_view::npos) return false;
-    list.remove_prefix(comma + 1);
-  }
-}
-
 }  // namespace convoy::selection

@@ -32,13 +32,5 @@ TEST(Glob, ManyStarsStayLinear) {
   EXPECT_FALSE(glob_matches(pattern + "b", text));
 }
 
-TEST(Glob, ListsNameOnlyWhatTheySpellOut) {
-  EXPECT_TRUE(glob_list_names("*,onednn.ref", "onednn.ref"));
-  EXPECT_TRUE(glob_list_names("onednn.ref,cpu.*", "onednn.ref"));
-  EXPECT_FALSE(glob_list_names("onednn.*,!onednn.ref", "onednn.ref"));
-  EXPECT_FALSE(glob_list_names("onednn.reference", "onednn.ref"));
-  EXPECT_FALSE(glob_list_names("", "onednn.ref"));
-}
-
 }  // namespace
 }  // namespace convoy::selection

@@ -10,7 +10,8 @@
 
 namespace convoy::selection {
 
-// Every entry of a glob list must match an engine, or a note that some engine may have.
+// Every entry of a list must match an engine, which may have the knobs that it names (engine_list.h), or a note that
+// some engine may have.
 Result<void> check_engine_globs(std::string_view list, std::span<const Engine* const> engines);
 Result<void> check_note_globs(std::string_view list, std::span<const Engine* const> engines);
 

@@ -33,6 +33,15 @@ TEST(Names, EveryEntryOfAListOfEnginesMatchesOne) {
                 filter_error("cpu.gem"));
   expect_within("'cpu.winogard' matches no engine; did you mean cpu.winograd?", filter_error("*,!cpu.winogard"));
   expect_within("did you mean onednn.*?", filter_error("onedn.*"));
+  for (const char* right : {"cpu.nhwc{engine=cpu.winograd,m=4}", "!*{engine=*winograd*},cpu.gemm", "cudnn.eng*{k2=1}",
+                            "cpu.winograd{m=?}"}) {
+    EXPECT_EQ(filter_error(right), "") << right;
+  }
+  expect_within("engines: cpu.nhwc: knob engine has no value 'cpu.winogard'; did you mean cpu.winograd?",
+                filter_error("cpu.nhwc{engine=cpu.winogard}"));
+  expect_within("cpu.winograd has no knob 'tile'", filter_error("cpu.gemm,cpu.winograd{tile=2}"));
+  expect_within("'cpu.nhwc{m=4' does not end in '}'", filter_error("cpu.nhwc{m=4"));
+  expect_within("'m' is not KNOB=VALUE", filter_error("cpu.winograd{m}"));
   EXPECT_LT(filter_error("cpu.unicorn").size(), 200U);  // not every engine's name
 }
 

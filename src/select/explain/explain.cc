@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/stages.h"
+#include "select/choose/candidates.h"
 #include "select/choose/filter.h"
 #include "select/evidence.h"
 
@@ -75,10 +76,12 @@ EngineVerdict verdict_of(const ConvProblem& problem, const EngineAnswer& answer,
   const Engine& engine = *answer.engine;
   verdict.notes = engine.info().notes;
   if (answer.refusal) return verdict;
-  const KnobValues& knobs = answer.default_candidate.knobs;
+  take_admitted(verdict.answer, problem, filter, request);
+  const Candidate& candidate = verdict.answer.default_candidate;
+  const KnobValues& knobs = candidate.knobs;
   verdict.notes = engine.notes(problem, knobs, request);
   verdict.measured = known_of(engine, known, chosen, problem, engines, filter, request);
-  const auto plan = make_plan(problem, answer.default_candidate, engines, request);
+  const auto plan = make_plan(problem, candidate, engines, request);
   verdict.excluded = filtered(problem, engine, knobs, filter, request, plan.ok() ? plan->get() : nullptr);
   if (!verdict.excluded) verdict.excluded = held_back(problem, engine.info(), answers, engines, filter, request);
   if (!plan.ok()) {
@@ -214,7 +217,7 @@ Explanation explain(const ConvProblem& problem, std::span<const Engine* const> e
     explanation.engines.push_back(
         verdict_of(problem, answer, answers, engines, options.filter, request, known, explanation.chosen));
   }
-  if (request.kind() == DeviceKind::cuda) explanation.advice = advice_for_3d(problem);
+  explanation.advice = advice_for_3d(problem);
   if (!explanation.chosen) return explanation;
   const auto plan = make_plan(problem, explanation.chosen->candidate, engines, request);
   if (plan.ok()) {

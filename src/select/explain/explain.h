@@ -31,7 +31,7 @@ struct Explanation {
   std::optional<Error> nothing;     // why nothing was
   std::vector<std::string> stages;  // of the chosen candidate's plan
   std::string description;          // and its Plan::description()
-  std::vector<Advice> advice;       // on a GPU
+  std::vector<Advice> advice;       // for a GPU, whatever it runs on
   std::string decided_by;           // "rule 'P': nothing else was considered", "the heuristic, among 4 candidates"
   std::optional<Candidate> runner_up;
   std::string why_not_runner_up;  // "predicted to take 1.31 times as long (1.2 ms against 0.9 ms)"

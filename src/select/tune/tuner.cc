@@ -21,11 +21,10 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-constexpr double unbudgeted_seconds = 2.0;  // of sampling, a candidate, where there is no budget
-constexpr double defaults_share = 0.5;      // of the time left, for timing some while others are still to come
-constexpr double unlikely_factor = 2;       // of the best prediction: predicted slower, not likely to be the fastest
-constexpr std::ptrdiff_t most_likely = 8;   // candidates, of likely_only
-constexpr double oracle_share = 0.1;        // of the budget, for the oracle
+constexpr double defaults_share = 0.5;     // of the time left, for timing some while others are still to come
+constexpr double unlikely_factor = 2;      // of the best prediction: predicted slower, not likely to be the fastest
+constexpr std::ptrdiff_t most_likely = 8;  // candidates, of likely_only
+constexpr double oracle_share = 0.1;       // of the budget, for the oracle
 constexpr double seconds_per_oracle_term = 2e-9;
 constexpr int second_chances = 3;
 constexpr double promising = 1.5;  // a variant whose first time is within this of the best is timed properly
@@ -34,8 +33,10 @@ constexpr double promising = 1.5;  // a variant whose first time is within this 
 struct Effort {
   double hopeless;  // so many times slower than the best is out after its first time
   TimingOptions timing;
+  double unbudgeted_seconds = 2;  // of sampling, a candidate, where there is no budget
 };
 Effort thorough() { return {hopeless, {}}; }
+Effort full() { return {infinity, {.hopeless = infinity}, infinity}; }
 // Everything has been warm since its first time, and a GPU's sample is a median itself.
 Effort quick() { return {1.25, {.warm_ups = 0, .min_samples = 3, .max_samples = 3}}; }
 
@@ -354,7 +355,7 @@ class Tuner {
   void race(Workbench& bench, const std::vector<Runner*>& runners, double seconds) {
     if (runners.empty()) return;
     TimingOptions timing = effort_.timing;
-    timing.budget_seconds = std::min(seconds, unbudgeted_seconds * static_cast<double>(runners.size()));
+    timing.budget_seconds = std::min(seconds, effort_.unbudgeted_seconds * static_cast<double>(runners.size()));
     bench.sample(runners, timing, [this] { return time_left() > 0; });
     const double best = best_seconds();
     for (Runner* runner : runners) {
@@ -567,8 +568,9 @@ class Tuner {
 
 Result<Selection> choose_by_measuring(const ConvProblem& problem, std::span<const Candidate> ranked, std::size_t wanted,
                                       std::span<const Engine* const> engines, const SelectionOptions& options,
-                                      const PlanRequest& request, const SelectionProgress& progress) {
-  return Tuner(problem, ranked, wanted, engines, options, request, progress, thorough()).run();
+                                      const PlanRequest& request, bool to_the_end, const SelectionProgress& progress) {
+  const Effort effort = to_the_end ? full() : thorough();
+  return Tuner(problem, ranked, wanted, engines, options, request, progress, effort).run();
 }
 
 Result<Selection> measure_offered(const ConvProblem& problem, std::span<const Candidate> candidates,

@@ -15,10 +15,15 @@ namespace convoy::selection {
 // options.stop or `progress` say so, with what is known by then; where nothing is, with the heuristic's choice.
 // Candidates that are refused when they are planned have a failure of code `unsupported`. The first `wanted` of
 // `ranked` are measured before the others whatever is predicted of them, and the very first yields only to what is
-// faster beyond doubt.
+// faster beyond doubt. `to_the_end`: none is cut off for being slow.
 Result<Selection> choose_by_measuring(const ConvProblem& problem, std::span<const Candidate> ranked, std::size_t wanted,
                                       std::span<const Engine* const> engines, const SelectionOptions& options,
-                                      const PlanRequest& request, const SelectionProgress& progress);
+                                      const PlanRequest& request, bool to_the_end, const SelectionProgress& progress);
+
+// select() in measured mode that times every candidate to the end, however slow.
+Result<Selection> select_to_the_end(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                    const SelectionOptions& options, const PlanRequest& request,
+                                    std::string_view node_name, const SelectionProgress& progress);
 
 // select() in measured mode, with `first` before all others: those of them that can run the problem and pass the
 // filter. What a program runs on today, say, so that there is something to compare with however small the budget is.

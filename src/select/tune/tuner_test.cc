@@ -60,6 +60,19 @@ TEST_F(Tuner, BestPredictedFirstAndWhoCannotWinIsCutOff) {
   }
 }
 
+TEST_F(Tuner, ToTheEndNobodyIsCutOff) {
+  FakeEngine naive("fake.naive", {.predicted = 3e-4, .sleep_seconds = 0.02});
+  const std::vector<const Engine*> engines = {&naive, &quick_, &slow_};
+  const auto selection = selection::select_to_the_end(problem_, engines, options_, request_, {}, {});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(selection->candidate.engine, "fake.quick");
+  ASSERT_EQ(selection->measurements.size(), 3U);
+  for (const Measurement& m : selection->measurements) {
+    EXPECT_EQ(m.state, MeasurementState::complete) << m.candidate.engine;
+    EXPECT_GE(m.samples, 5) << m.candidate.engine;
+  }
+}
+
 // What a program runs today: it is measured whatever is predicted of it, also where only the likely ones are.
 TEST_F(Tuner, WhatIsAskedForIsMeasuredFirst) {
   const FakeEngine poor("fake.poor", {.predicted = 1}), refusing("fake.refusing", {.refusal = Refusal{}});

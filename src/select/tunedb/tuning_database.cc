@@ -39,7 +39,8 @@ Result<void> make_folder(const std::string& path) {
   std::error_code error;
   if (!folder.empty()) fs::create_directories(folder, error);
   if (error) {
-    return Error{ErrorCode::not_found, fmt::format("{}: its folder can't be made ({})", path, error.message())};
+    return Error{ErrorCode::not_found, fmt::format("{}: its folder can't be made ({}); CONVOY_DB names another place",
+                                                   path, error.message())};
   }
   return {};
 }
