@@ -97,9 +97,9 @@ struct Epilogue {
 
 struct ConvProblem {
   Pass pass = Pass::fprop;
-  TensorDesc x;      // N, C, spatial
-  TensorDesc w;      // K, C/groups, spatial
-  TensorDesc y;      // N, K, spatial
+  TensorDesc x;      // N, C, spatial. Any of x, w and y may have sizes of 0: a batch of 0 gives an empty y. Where out
+  TensorDesc w;      // K, C/groups, spatial      has elements and there is nothing to sum (C = 0; dgrad with K = 0,
+  TensorDesc y;      // N, K, spatial             wgrad with N = 0), conv is 0 and the epilogue goes on from that
   Dims pre_padding;  // a value per spatial dim, >= 0
   Dims post_padding;
   Dims stride;    // >= 1

@@ -35,7 +35,7 @@ std::optional<std::string> dropped_by(LibraryConfig config, const EngineInfo& en
 // what is stored.
 struct SelectionFilter {
   LibraryConfig config = LibraryConfig::full;
-  std::string engines = "*";  // glob list over engine names, '!' excludes: "cpu.*,!cpu.winograd"
+  std::string engines = "*";  // "cpu.*,!cpu.winograd", "cpu.nhwc{engine=cpu.winograd}": docs/selection.md, Filters
   std::string notes = "*";    // glob list that every note of a candidate must match: "!WINOGRAD,!FFT"
   bool deterministic_only = false;
   bool runtime_compilation = true;  // candidates with the note RUNTIME_COMPILATION
