@@ -54,7 +54,10 @@ Result<Chooser> read_options(const convoy_options* given) {
   CONVOY_TRY(Place place, read_place(options));
   Chooser chooser{.place = std::move(place)};
   chooser.options.filter.config = library_config();
-  if (options.engines != nullptr) chooser.options.filter.engines = options.engines;
+  if (options.engines != nullptr) {
+    chooser.options.filter.engines = options.engines;
+    CONVOY_CHECK(check_names(chooser.options.filter, all_engines()));
+  }
   if (options.rules != nullptr) {
     CONVOY_TRY(chooser.options.rules, parse_rules(options.rules, all_engines()));
   }

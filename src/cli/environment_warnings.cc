@@ -14,16 +14,21 @@ namespace {
 
 constexpr std::string_view kPrefix = "CONVOY_";
 
-// Those that are near none are somebody else's.
+// Those that are near none are somebody else's. Compared without the prefix, which all have in common.
 void add_misspelt(std::vector<std::string>& warnings) {
   std::vector<std::string> known;
-  for (const EnvironmentVariable& variable : environment_variables()) known.emplace_back(variable.name);
+  for (const EnvironmentVariable& variable : environment_variables()) {
+    if (variable.name.starts_with(kPrefix)) known.emplace_back(variable.name.substr(kPrefix.size()));
+  }
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
-    if (!name.starts_with(kPrefix) || std::ranges::find(known, name) != known.end()) continue;
-    const std::string meant = did_you_mean(name, known);
-    if (!meant.empty()) warnings.push_back(fmt::format("{} is no variable of Convoy's{}", name, meant));
+    if (!name.starts_with(kPrefix)) continue;
+    const std::string_view behind = name.substr(kPrefix.size());
+    if (std::ranges::find(known, behind) != known.end()) continue;
+    const std::vector<std::string> near = nearest_names(behind, known);
+    if (near.empty()) continue;
+    warnings.push_back(fmt::format("{} is no variable of Convoy's; did you mean {}{}?", name, kPrefix, near.front()));
   }
 }
 

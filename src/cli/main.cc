@@ -134,6 +134,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return bad_usage(error.what());
   }
+  // exec's program has the arguments behind it; one before it that nothing took is a misspelt option.
+  if (const auto extras = app.remaining(true); !extras.empty() && extras.front() != "--") return bad_usage("");
   const std::string command = app.get_subcommands().front()->get_name();
   return checked(program, "convoy " + command, run(program, command));
 }

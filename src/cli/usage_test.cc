@@ -1,5 +1,5 @@
 // What people type first: help, misspelt flags, variables that hold something else than they should.
-#include "cli/command_test.h"
+#include "cli/testing/command.h"
 
 namespace convoy::cli {
 namespace {

@@ -37,7 +37,8 @@ TEST_F(Command, VerifyAllEnginesIsEveryCandidate) {
     return arguments;
   };
   std::size_t candidates = 0, engines = 0;
-  for (const json& engine : run_json(with({"explain", small}), 0)["problems"][0]["engines"]) {
+  const json explained = run_json(with({"explain", small}), 0);
+  for (const json& engine : explained["problems"][0]["engines"]) {
     if (!engine["can"].get<bool>() || engine.contains("excluded")) continue;
     ++engines;
     std::size_t combinations = 1;

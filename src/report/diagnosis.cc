@@ -183,8 +183,8 @@ Fault of_convolution(const Given& operation) {
                         "dilation={7}{8}",
                         i + 2, y[i + 2], x[i + 2], w[i + 2], pre[i], post[i], stride[i], dilation[i],
                         size.ok() ? fmt::format(", which give {}", *size) : ""),
-            size.ok() ? fmt::format("make the output {} there, or change what it follows from", *size)
-                      : "make the input or its padding larger, or the filter or its dilation smaller"};
+            size.ok() && *size > 0 ? fmt::format("make the output {} there, or change what it follows from", *size)
+                                   : "make the input or its padding larger, or the filter or its dilation smaller"};
   }
   return {};
 }

@@ -43,7 +43,7 @@ minor=${version%.*}
 readelf -d "$work/cpp/uses_convoy" | grep -q "NEEDED.*\[libconvoy\.so\.$minor\]" || fail "the library's name is not libconvoy.so.$minor"
 cp -r "$prefix/lib/cmake/convoy" "$work/newer"
 sed -i "s/$version/0.9.0/g" "$work/newer/convoy-config-version.cmake"
-cmake -S "$here" -B "$work/refused" -Dconvoy_DIR="$work/newer" >"$work/log" 2>&1 && fail "convoy 0.9.0 was taken for 0.1"
+cmake -S "$here" -B "$work/refused-newer" -Dconvoy_DIR="$work/newer" >"$work/log" 2>&1 && fail "convoy 0.9.0 was taken for 0.1"
 grep -q "0.9.0" "$work/log" || fail "convoy 0.9.0 failed for another reason"
 
 # C by pkg-config.

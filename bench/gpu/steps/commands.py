@@ -82,6 +82,7 @@ OWN = [
     unit("bench {fused}"),
     unit("bench {dense} --all", says=["can't"]),
     unit("bench {dense} --node 1"),
+    unit("bench {depthwise} --full --engines cuda.depthwise", says=["packed"]),
     unit("explain {dense} --all"),
     unit("explain {dense} --node 1"),
     unit("explain {fused} --fusion --budget 2", says=["epilogue"], measured=None),

@@ -16,7 +16,7 @@ namespace convoy::testing {
 namespace {
 
 ThreadTeam& team_of(int threads) {
-  static std::map<int, std::unique_ptr<ThreadTeam>> teams;
+  static auto& teams = *new std::map<int, std::unique_ptr<ThreadTeam>>;  // never destroyed: threads may still run
   auto& team = teams[threads];
   if (!team) team = make_cpu_team(threads);
   return *team;

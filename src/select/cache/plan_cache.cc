@@ -107,7 +107,7 @@ Error explained(Error error, const CachedPlan& cached, const PlanSettings& setti
 
 }  // namespace
 
-class PlanCache::State {
+class __attribute__((visibility("hidden"))) PlanCache::State {
  public:
   explicit State(PlanCacheLimits limits) : limits_(limits) {}
 
