@@ -126,7 +126,7 @@ std::vector<std::string> known_notes(std::span<const Engine* const> engines) {
 }
 
 Result<void> check_note_globs(std::string_view list, std::span<const Engine* const> engines) {
-  if (list.empty()) return {};
+  if (list.empty() || list == "*") return {};  // all, and no engine needs to have one
   const Names notes = known_notes(engines);
   for (std::string_view entry : split(list, ',')) {
     if (entry.starts_with('!')) entry.remove_prefix(1);
