@@ -1,0 +1,58 @@
+#include "ops/on_device.h"
+
+#include <fmt/format.h>
+
+#include "device/cuda/nvrtc.h"
+#include "device/cuda/rates.h"
+#include "engines/cuda/layout/layout.h"
+
+namespace convoy::ops {
+namespace {
+
+constexpr double kLaunchSeconds = 2e-6;  // a kernel in a graph, with the grid's start and end; measured on an H200
+
+class ConversionPlan final : public OpPlan {
+ public:
+  explicit ConversionPlan(cuda::LayoutConversion conversion) : conversion_(std::move(conversion)) {}
+  Candidate candidate() const override { return {"cuda.convert", {}}; }
+  std::size_t workspace_bytes() const override { return 0; }
+  std::size_t retained_bytes() const override { return conversion_.code_bytes(); }
+  Result<void> execute(std::span<const void* const> inputs, std::span<void* const> outputs,
+                       const ExecContext& context) const override {
+    return conversion_.enqueue(inputs[0], outputs[0], static_cast<CUstream>(context.stream()));
+  }
+
+ private:
+  cuda::LayoutConversion conversion_;
+};
+
+}  // namespace
+
+Result<void> check_on_device(const Operator&, const NodeDesc& node, std::span<const Input>, std::span<const TensorDesc>,
+                             const PlanRequest&) {
+  return Error{ErrorCode::unsupported, fmt::format("no kernel for {} on cuda", node.op)};
+}
+
+Result<std::unique_ptr<OpPlan>> plan_on_device(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,
+                                               std::span<const TensorDesc> outputs, const PlanRequest& request) {
+  CONVOY_CHECK(check_on_device(op, node, inputs, outputs, request));
+  return Error{ErrorCode::internal, fmt::format("{} on cuda was not refused", node.op)};
+}
+
+Result<std::unique_ptr<OpPlan>> conversion_on_device(const TensorDesc& from, const TensorDesc& to,
+                                                     const PlanRequest& request) {
+  CONVOY_TRY(cuda::LayoutConversion conversion,
+             cuda::LayoutConversion::make(from, to, *request.cuda, request.target_sms));
+  return std::unique_ptr<OpPlan>(std::make_unique<ConversionPlan>(std::move(conversion)));
+}
+
+Result<void> check_compiler_on_device(const PlanRequest&) {
+  const auto compiler = cuda::nvrtc();
+  return compiler.ok() ? Result<void>() : Result<void>(compiler.error());
+}
+
+double predict_seconds_on_device(double bytes, const PlanRequest& request) {
+  return kLaunchSeconds + bytes / cuda::memory_bytes_per_second(*request.cuda);
+}
+
+}  // namespace convoy::ops
