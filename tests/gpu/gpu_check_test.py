@@ -34,7 +34,9 @@ CHECK = gpu_check()
 sys.modules.setdefault("torch", unittest.mock.MagicMock())  # nothing here computes with it
 import beside_torch  # noqa: E402  where gpu-check found its steps
 import convoy_c  # noqa: E402
-from steps import beside, commands, generations, sm_count  # noqa: E402
+import floor  # noqa: E402
+import peers  # noqa: E402
+from steps import beside, commands, generations, networks, sm_count  # noqa: E402
 
 
 def texts_in(unit):
@@ -174,6 +176,67 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(same(entry, "cudnn.eng20{k3=0}")["candidate"], "cudnn.eng20{k2=-1,k3=0}")
         self.assertIsNone(same(entry, "cudnn.eng20{k2=6,k3=0}"))
         self.assertIsNone(same(entry, None))
+
+    def test_peers_are_compared_by_the_rounds_ratios(self):
+        rounds = [{"graph": {"single": 2.0, "row": 1.0}, "jit": {"single": 1.0, "row": 1.0}, "convoy": {"single": 0.5, "with_copies": 3.0}},
+                  {"graph": {"single": 4.0, "row": 1.0}, "jit": {"single": 1.0, "row": 0.5}},
+                  {"graph": {"single": 6.0, "row": 1.0}, "jit": {"single": 1.0, "row": 2.0}, "convoy": {"single": 1.0, "with_copies": 5.0}}]
+        found = peers.compared(rounds)
+        self.assertEqual(found["jit"]["single_over_graph"], {"median": 4.0, "least": 2.0, "most": 6.0})
+        self.assertEqual(found["jit"]["row_ms"], {"median": 1000.0, "least": 500.0, "most": 2000.0})
+        self.assertEqual(found["convoy"]["single_over_graph"]["median"], 5.0, "where it had a turn")
+        self.assertEqual(found["convoy"]["with_copies_ms"]["most"], 5000.0)
+        self.assertNotIn("with_copies_over_graph", found["convoy"])
+
+    def test_peers_of_a_row_are_measured_once(self):
+        row = {"peers": {"graph": {"single_ms": 1}, "jit": {"single_ms": 2}, "onnxruntime": {"not_measured": "no"}, "compile": {"relative_error": 0}}}
+        self.assertEqual(peers.missing(row, ["graph", "jit", "onnxruntime", "compile", "convoy"]), ["onnxruntime", "compile", "convoy"])
+        self.assertEqual(peers.missing(None, ["graph"]), ["graph"])
+        new = {"peers": {"graph": {"single_ms": 9}, "onnxruntime": {"single_ms": 3}, "convoy": {"not_measured": "no"}}}
+        self.assertEqual({name: each.get("single_ms") for name, each in peers.added(row, new)["peers"].items()},
+                         {"graph": 1, "jit": 2, "onnxruntime": 3, "compile": None, "convoy": None})
+
+    def test_a_floor_is_the_larger_of_arithmetic_and_memory_layer_by_layer(self):
+        peaks = {"f16": 1e12, "tf32": 5e11, "f32": 1e11, "bandwidth": 1e12, "edge_seconds": 3.5e-3}
+        found = [floor.Layer("a", "dense", 4e9, 1e9, 0), floor.Layer("b", "dense", 1e9, 1e9, 0.5e9), floor.Layer("c", "depthwise", 1e9, 1e9, 0)]
+        kinds = floor.floor(found, "f16", peaks)
+        self.assertEqual({name: round(each, 6) for name, each in kinds["by_kind_ms"].items()}, {"dense": 7, "depthwise": 10})
+        self.assertEqual((round(kinds["floor_ms"], 6), round(kinds["with_edges_ms"], 6), kinds["layers"]), (17, 17.5, 3))
+        self.assertEqual(round(floor.floor(found, "tf32", peaks)["by_kind_ms"]["dense"], 6), 8 + 6)
+        row = {"peers": {"graph": {"single_ms": {"median": 50}, "row_ms": {"median": 34}}, "convoy": {"single_ms": {"median": 20}}, "jit": {"not_measured": "no"}}}
+        self.assertEqual(floor.shares(row, 17), {"graph": 0.5, "convoy": 0.85})
+
+    def test_rows_of_networks_are_asked_of_one_process_and_merged(self):
+        script = """import json, sys, time
+print(json.dumps({"device": "fake"}), flush=True)
+for line in sys.stdin:
+    network, type_, batch, peers = json.loads(line)
+    if network == "dies": sys.exit("all is lost")
+    if network == "hangs": time.sleep(60)
+    ratio = {"graph": 1.0, "jit": 2.0, "convoy": 3.0}
+    print(json.dumps({"network": network, "type": type_, "batch": batch, "peers": {
+        name: {"single_over_graph": {"median": ratio[name]}, "single_ms": {"median": 6 / ratio[name]}} for name in ("graph", *peers)}}), flush=True)
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "bench/gpu").mkdir(parents=True)
+            (pathlib.Path(folder) / "bench/gpu/peers.py").write_text(script)
+            with unittest.mock.patch.object(CHECK.harness, "HERE", pathlib.Path(folder)):
+                step = networks.Networks()
+                first = step.run(["resnet50", "f16", 1, ["jit"]])
+                process = step.serving.process
+                again = step.run(["resnet50", "f16", 1, ["convoy"]])
+                self.assertIs(step.serving.process, process)
+                dead = step.run(["dies", "f16", 1, ["jit"]])
+                step.SECONDS = 0.5
+                late = step.run(["hangs", "f16", 1, ["jit"]])
+                self.assertIsNone(step.serving)
+        self.assertIn("all is lost", dead["broken"])
+        self.assertIn("exit code -9", late["broken"])
+        floors = {"floor": {"peaks": {}, "rows": [{"network": "resnet50", "type": "f16", "batch": 1, "floor_ms": 0.5}]}}
+        summary = step.summary([floors, first, again, dead, late])
+        self.assertEqual(summary["table"], [["resnet50", "f16", 1, 0.5, {"graph": [6.0, None], "convoy": [2.0, None], "jit": [3.0, None]}]])
+        self.assertEqual(summary["convoy_over_best"], {"geomean": 1.5, "least": 1.5, "each": {"resnet50 f16 1": 1.5}})
+        self.assertEqual((len(summary["broken"]), summary["about"]), (2, {"device": "fake"}))
 
     def test_every_option_has_a_unit_and_every_unit_an_option(self):
         offers = commands.offered(self.program)
