@@ -223,13 +223,13 @@ for line in sys.stdin:
             with unittest.mock.patch.object(CHECK.harness, "HERE", pathlib.Path(folder)):
                 step = networks.Networks()
                 first = step.run(["resnet50", "f16", 1, ["jit"]])
-                process = step.serving.process
+                process = CHECK.harness.PLACE.serving.process
                 again = step.run(["resnet50", "f16", 1, ["convoy"]])
-                self.assertIs(step.serving.process, process)
+                self.assertIs(CHECK.harness.PLACE.serving.process, process)
                 dead = step.run(["dies", "f16", 1, ["jit"]])
                 step.SECONDS = 0.5
                 late = step.run(["hangs", "f16", 1, ["jit"]])
-                self.assertIsNone(step.serving)
+                self.assertIsNone(CHECK.harness.PLACE.serving)
         self.assertIn("all is lost", dead["broken"])
         self.assertIn("exit code -9", late["broken"])
         floors = {"floor": {"peaks": {}, "rows": [{"network": "resnet50", "type": "f16", "batch": 1, "floor_ms": 0.5}]}}

@@ -49,7 +49,6 @@ class Serving:
 class Networks(harness.Step):
     """whole networks: a captured graph, torch.jit, ONNX Runtime and Convoy, then torch.compile, in turns, and the floors"""
     SECONDS = 120  # a row
-    serving = None
 
     def units(self):
         return [["floor"]] + [[*cell, BASE] for cell in cells()] + [[*cell, COMPILED] for cell in cells()]
@@ -60,11 +59,11 @@ class Networks(harness.Step):
                 code, out, err = harness.command(["python3", harness.HERE / "bench/gpu/floor.py", "--output", file.name])
                 return {"floor": json.loads(file.read())} if code == 0 else {"broken": (out + err)[-2000:]}
         try:
-            # One process for all rows: what it loads and looks for takes as long as a row.
-            self.serving = self.serving or Serving()
-            return {"about": self.serving.about, "row": self.serving.ask(unit, self.SECONDS)}
-        except (RuntimeError, OSError) as error:
-            self.serving = None
+            # One process for all rows of a GPU: what it loads and looks for takes as long as a row.
+            serving = harness.PLACE.serving = getattr(harness.PLACE, "serving", None) or Serving()
+            return {"about": serving.about, "row": serving.ask(unit, self.SECONDS)}
+        except (RuntimeError, OSError, ValueError) as error:
+            harness.PLACE.serving = None
             return {"unit": unit, "broken": str(error)}
 
     def summary(self, rows):
