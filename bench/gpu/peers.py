@@ -6,7 +6,8 @@
   called       (c) the same with mode="reduce-overhead", timed as people call it
   autotune     (d) compile with max_autotune, conv_1x1_as_mm, coordinate_descent_tuning; minutes a row, so for three networks only
   onnxruntime  (e) ONNX Runtime's CUDA provider with its CUDA graph, prefer_nhwc, fuse_conv_bias
-  convoy       the command, on the exported file
+  convoy       the command, on the exported file, with the engines that the heuristic chooses
+  convoy-measured  the same after a run that measures engines for up to half a minute
 
 A row is a network, type and batch. Its peers take turns: a round is a block of each, of single runs (each waited for) and of runs in a
 row (the last waited for), by the wall clock, since ONNX Runtime and Convoy have streams of their own. What counts are ratios to `graph`,
@@ -33,10 +34,11 @@ import peer_networks
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PEERS = ("graph", "jit", "compile", "called", "autotune", "onnxruntime", "convoy")
+PEERS = ("graph", "jit", "compile", "called", "autotune", "onnxruntime", "convoy", "convoy-measured")
 COMPILED = ("compile", "called")
 AUTOTUNE = {"max_autotune": True, "conv_1x1_as_mm": True, "coordinate_descent_tuning": True}
 WARM_UPS = 3  # torch.jit's executor specializes in the first two
+MEASURING_SECONDS = 30  # of convoy-measured
 BLOCK_SECONDS = 0.04  # of single runs, and as long of runs in a row
 MOST_RUNS = 200
 ROUNDS = 7
@@ -191,7 +193,7 @@ def onnxruntime(cell):
 class Convoy:
     """The command, a process a block. `single` is a run without bringing the input there and the output back, where it says so."""
 
-    def __init__(self, cell):
+    def __init__(self, cell, budget=None):
         import onnx
         if not shutil.which(cell.command):
             raise NotMeasured(f"no program {cell.command}")
@@ -200,12 +202,15 @@ class Convoy:
         raw = cell.x.cpu().contiguous().view(torch.uint8).numpy().tobytes()
         tensor = onnx.helper.make_tensor("x", getattr(onnx.TensorProto, type_), cell.shape, raw, raw=True)
         (self.folder / "x.pb").write_bytes(tensor.SerializeToString())
-        self.arguments = [cell.command, "run", cell.file(), "--input", f"x={self.folder / 'x.pb'}", "--device", cell.device, "--json", "--no-db",
+        self.arguments = [cell.command, "run", cell.file(), "--input", f"x={self.folder / 'x.pb'}", "--device", cell.device, "--json",
                           *(["--allow", "tf32"] if cell.type == "tf32" else [])]
-        self.told = self.run("--output-dir", self.folder / "convoy")
+        self.environment = {**os.environ, "CONVOY_DB": str(self.folder / f"{cell.file().stem}.db")}
+        choosing = ["--select", "measured", "--budget", budget] if budget else ["--select", "heuristic"]
+        self.told = self.run(*choosing, "--output-dir", self.folder / "convoy")
+        self.arguments += ["--select", "stored" if budget else "heuristic"]
 
     def run(self, *flags):
-        done = subprocess.run([str(each) for each in (*self.arguments, *flags)], capture_output=True, text=True)
+        done = subprocess.run([str(each) for each in (*self.arguments, *flags)], capture_output=True, text=True, env=self.environment)
         if done.returncode != 0:
             raise NotMeasured(f"exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-300:]}")
         return json.loads(done.stdout)
@@ -219,7 +224,7 @@ class Convoy:
 
     def block(self):
         told = self.run("--duration", BLOCK_SECONDS)
-        return {"single": told.get("device_seconds", told["seconds"]), "with_copies": told["seconds"]}
+        return {"single": told.get("device_seconds") or told["seconds"], "with_copies": told["seconds"]}
 
 
 BUILDERS = {
@@ -230,6 +235,7 @@ BUILDERS = {
     "autotune": lambda cell: compiled(cell, captured, **AUTOTUNE),
     "onnxruntime": onnxruntime,
     "convoy": Convoy,
+    "convoy-measured": lambda cell: Convoy(cell, MEASURING_SECONDS),
 }
 
 
@@ -267,7 +273,7 @@ def measured(cell, peers, rounds):
         return found
     taken = []
     for number in range(rounds):
-        turns = [name for name in standing if name != "convoy" or number in (0, rounds // 2, rounds - 1)]  # a process each takes seconds
+        turns = [name for name in standing if not name.startswith("convoy") or number in (0, rounds // 2, rounds - 1)]  # a process each takes seconds
         taken.append({name: standing[name].block() for name in (turns if number % 2 == 0 else reversed(turns))})
     for name, times in compared(taken).items():
         found[name].update(times)
@@ -324,12 +330,12 @@ def printed(row):
     said = []
     for name, found in row["peers"].items():
         if "not_measured" in found:
-            said.append(f"  {name:12} not measured: {found['not_measured']}")
+            said.append(f"  {name:15} not measured: {found['not_measured']}")
             continue
         times = "  ".join(f"{kind.removesuffix('_ms')} {found[kind]['median']:.3f} ms ({found[kind]['least']:.3f} to {found[kind]['most']:.3f})"
                           for kind in found if kind.endswith("_ms"))
         ratio = found.get("single_over_graph", {}).get("median")
-        said.append(f"  {name:12} {times}  {f'x{ratio:.2f} of graph' if ratio else ''}  error {found['relative_error']:.1e}, built in {found['build_seconds']} s")
+        said.append(f"  {name:15} {times}  {f'x{ratio:.2f} of graph' if ratio else ''}  error {found['relative_error']:.1e}, built in {found['build_seconds']} s")
     return "\n".join([f"{row['network']} {row['type']} batch {row['batch']}", *said])
 
 
@@ -367,7 +373,7 @@ def run(options, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=[each for each in PEERS if each != "autotune"])
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=[each for each in PEERS if each not in ("autotune", "convoy-measured")])
     parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help='rows that have all words of one of these: "resnet50 f16"')
     parser.add_argument("--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="no row begins that would probably end later")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="0: build and compare outputs, which also compiles what torch.compile caches")
