@@ -38,7 +38,7 @@ std::string source_of(const CudaType& type, int* operators) {
       ADD_FAILURE() << name << ": " << function.error().message;
       continue;
     }
-    text += cuda_text(function->expression, operands, "convoy_" + name, type.name, type.wraps_in);
+    text += generate::cuda_text(function->expression, operands, "convoy_" + name, type.name, type.wraps_in);
     std::string parameters, elements;
     for (int i = 0; i < operands; ++i) {
       parameters += fmt::format("const {}* x{}, ", type.name, i);
@@ -68,7 +68,7 @@ TEST(ElementText, NamesItsSteps) {
   ASSERT_NE(op, nullptr);
   const auto function = ElementFunction::of(op->rule(), node_of_element("LeakyRelu"), DataType::f32, 1);
   ASSERT_TRUE(function.ok());
-  const std::string text = cuda_text(function->expression, 1, "leaky", "float", "float");
+  const std::string text = generate::cuda_text(function->expression, 1, "leaky", "float", "float");
   EXPECT_NE(text.find("a < C(0) ? C(U(a) * U(b)) : a"), std::string::npos) << text;
   EXPECT_NE(text.find("float leaky(const float x0)"), std::string::npos) << text;
   EXPECT_NE(text.find("leaky_leaky(x0, C(0.01))"), std::string::npos) << text;

@@ -5,11 +5,16 @@
 
 #include <optional>
 
-#include "ops/elementwise/expression.h"
+#include "generate/expression.h"
 #include "ops/row_functions.h"
 #include "ops/support.h"
 
 namespace convoy::ops {
+
+namespace elements = generate::elements;
+using generate::Expression;
+using generate::Term;
+using generate::Value;
 
 struct ElementRule;
 

@@ -7,9 +7,13 @@
 #include "convoy/cpu.h"
 #include "convoy/data_type.h"
 #include "convoy/result.h"
-#include "ops/elementwise/expression.h"
+#include "generate/expression.h"
 
 namespace convoy::ops {
+
+using generate::Expression;
+using generate::Function;
+using generate::Term;
 
 // An expression in the form that runs: values are numbered, inputs first, then constants, then places of results, which
 // are used again once nothing needs them.

@@ -1,7 +1,7 @@
 // The functions that expressions are made of (expression.h), each as C++ and CUDA C have it: of operands a, b, c of a
 // type C, of which U is the type that it wraps around in (itself of a float). An `any` takes all types, a `real`
 // floats, a `whole` integers and bool. What is said to be true is 1, else 0. A vector unit has each any and real under
-// the name vector_<name> (evaluator_vectors.inc), of f32.
+// the name vector_<name> (ops/elementwise/evaluator_vectors.inc), of f32.
 #pragma once
 
 // F1(name, kind, expression) of one operand, F2 of two, F3 of three.

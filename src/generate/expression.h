@@ -1,14 +1,14 @@
 // The function of one element as data: steps, each a function of earlier values. From it come the loops of every
-// element type and instruction set (evaluator.h) and the text for CUDA.
+// element type and instruction set (ops/elementwise/evaluator.h) and the text for CUDA.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "ops/elementwise/element_functions.h"
+#include "generate/element_functions.h"
 
-namespace convoy::ops {
+namespace convoy::generate {
 
 enum class Function : std::uint8_t {
 #define CONVOY_NAME(name, kind, expression) name,
@@ -85,4 +85,4 @@ inline Value operator<(const Value& a, const Value& b) { return elements::less(a
 inline Value operator<=(const Value& a, const Value& b) { return elements::less_equal(a, b); }
 inline Value operator>(const Value& a, const Value& b) { return elements::less(b, a); }
 
-}  // namespace convoy::ops
+}  // namespace convoy::generate

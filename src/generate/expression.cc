@@ -1,4 +1,4 @@
-#include "ops/elementwise/expression.h"
+#include "generate/expression.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <set>
 
-namespace convoy::ops {
+namespace convoy::generate {
 namespace {
 
 struct Definition {
@@ -105,4 +105,4 @@ Value Value::join(Function function, Operands operands) {
   return {*expression, {Term::step, static_cast<int>(expression->steps.size()) - 1}};
 }
 
-}  // namespace convoy::ops
+}  // namespace convoy::generate
