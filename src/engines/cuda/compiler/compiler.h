@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "convoy/result.h"
+#include "device/cuda/program.h"
 
 namespace convoy::cuda {
 
@@ -18,22 +19,18 @@ struct KernelRequest {
   friend bool operator==(const KernelRequest&, const KernelRequest&) = default;
 };
 
-// Code that Module::load takes: a cubin, or PTX where NVRTC doesn't know the architecture yet.
-using KernelImage = std::vector<char>;
-
-struct Compilation {
-  KernelImage image;
-  std::string log;  // warnings and, where `verbose`, the assembler's report: registers and spills
-};
-
 // Compiles, whatever the cache holds. The error has the source's name and the compiler's log.
 Result<Compilation> compile(const KernelRequest& request, bool verbose = false);
 
 // The same for a source that is not among them, and may include them. request.source is its name.
 Result<Compilation> compile_text(std::string_view text, const KernelRequest& request, bool verbose = false);
 
-// The images in the requests' order, from the disk cache (code_cache.h) where they are there, and else compiled,
-// several at once, and kept.
+// What compile() compiles, of which the request and the embedded sources must outlive what is made of it. Error: there
+// is no such source.
+Result<ProgramSource> program_source(const KernelRequest& request);
+
+// The images in the requests' order, from the disk cache (device/cuda/code_cache.h) where they are there, and else
+// compiled, several at once, and kept.
 Result<std::vector<KernelImage>> compile_all(std::span<const KernelRequest> requests);
 
 }  // namespace convoy::cuda

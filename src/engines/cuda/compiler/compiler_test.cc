@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "device/cuda/code_cache.h"
 #include "device/cuda/nvrtc.h"
-#include "engines/cuda/compiler/code_cache.h"
 #include "engines/cuda/compiler/constants.h"
 #include "engines/cuda/compiler/kernel_sources.h"
 
@@ -87,12 +87,18 @@ TEST_F(CacheTest, NoFolderIsAnEmptyCache) {
 }
 
 TEST(CodeKeyTest, DependsOnEverything) {
+  const auto key_of = [](const KernelRequest& request, std::string_view options) {
+    const auto source = program_source(request);
+    EXPECT_TRUE(source.ok());
+    return code_key(*source, options);
+  };
   const KernelRequest request{"reduce.cu", "constexpr int A = 1;\n", 90};
-  const CodeKey key = code_key(request, "o");
-  EXPECT_EQ(code_key(request, "o"), key);
-  EXPECT_NE(code_key(request, "p"), key);
-  EXPECT_NE(code_key({"reduce.cu", "constexpr int A = 2;\n", 90}, "o"), key);
-  EXPECT_NE(code_key({"reference.cu", "constexpr int A = 1;\n", 90}, "o"), key);
+  const CodeKey key = key_of(request, "o");
+  EXPECT_EQ(key_of(request, "o"), key);
+  EXPECT_NE(key_of(request, "p"), key);
+  EXPECT_NE(key_of({"reduce.cu", "constexpr int A = 2;\n", 90}, "o"), key);
+  EXPECT_NE(key_of({"reference.cu", "constexpr int A = 1;\n", 90}, "o"), key);
+  EXPECT_NE(code_key({"reduce.cu", "int a;", {}}, "o"), code_key({"reduce.cu", "int b;", {}}, "o"));
 }
 
 TEST(ConstantsTest, WritesLiteralsThatLoseNothing) {

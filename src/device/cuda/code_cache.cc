@@ -1,4 +1,4 @@
-#include "engines/cuda/compiler/code_cache.h"
+#include "device/cuda/code_cache.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,7 +11,6 @@
 
 #include "base/environment.h"
 #include "core/hash.h"
-#include "engines/cuda/compiler/kernel_sources.h"
 
 namespace convoy::cuda {
 namespace {
@@ -36,14 +35,12 @@ fs::path default_folder() {
 
 }  // namespace
 
-CodeKey code_key(const KernelRequest& request, std::string_view options) {
+CodeKey code_key(const ProgramSource& source, std::string_view options) {
   const auto hash_with = [&](std::uint64_t seed) {
     Hash hash;
-    hash.add(seed, std::string_view(request.source), std::string_view(request.constants), options);
-    // Every source counts: which of them a kernel includes is not worth finding out.
-    for (const KernelSource& source : kernel_sources()) {
-      hash.add(std::string_view(source.name), std::string_view(source.text));
-    }
+    hash.add(seed, std::string_view(source.name), source.text, options);
+    // Every file counts: which of them a source includes is not worth finding out.
+    for (const SourceFile& file : source.files) hash.add(file.name, file.text);
     return hash.value();
   };
   return {hash_with(1), hash_with(2)};

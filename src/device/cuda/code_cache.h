@@ -10,16 +10,16 @@
 #include <string>
 #include <string_view>
 
-#include "engines/cuda/compiler/compiler.h"
+#include "device/cuda/program.h"
 
 namespace convoy::cuda {
 
-// 128 bits over the kernel's source with all it may include, the constants, the options and the compiler's version.
+// 128 bits over a source with all that it may include, the options and the compiler's version.
 struct CodeKey {
   std::uint64_t high = 0, low = 0;
   friend bool operator==(const CodeKey&, const CodeKey&) = default;
 };
-CodeKey code_key(const KernelRequest& request, std::string_view options);
+CodeKey code_key(const ProgramSource& source, std::string_view options);
 
 class CodeCache {
  public:

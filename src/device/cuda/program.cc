@@ -1,0 +1,107 @@
+#include "device/cuda/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "device/cuda/code_cache.h"
+#include "device/cuda/nvrtc.h"
+
+namespace convoy::cuda {
+namespace {
+
+// Ends a program however its compilation went.
+struct Program {
+  const NvrtcApi* api;
+  nvrtcProgram handle = nullptr;
+  ~Program() {
+    if (handle != nullptr) api->DestroyProgram(&handle);
+  }
+};
+
+// What the compiler is asked for: machine code where it knows the architecture, else the newest PTX that it can make.
+struct Target {
+  std::string option;
+  bool machine_code = true;
+};
+
+Result<Target> target_for(const NvrtcApi& api, int architecture) {
+  int count = 0;
+  if (api.GetNumSupportedArchs(&count) != NVRTC_SUCCESS || count <= 0) {
+    return Error{ErrorCode::unsupported, "NVRTC doesn't say which architectures it supports"};
+  }
+  std::vector<int> known(count);
+  api.GetSupportedArchs(known.data());
+  if (std::find(known.begin(), known.end(), architecture) != known.end()) {
+    // The instructions that belong to one architecture alone (Hopper's wgmma) need the suffix.
+    return Target{fmt::format("--gpu-architecture=sm_{}{}", architecture, architecture >= 90 ? "a" : "")};
+  }
+  std::erase_if(known, [&](int each) { return each > architecture; });
+  if (known.empty()) {
+    return Error{
+        ErrorCode::unsupported,
+        fmt::format("NVRTC {} can't compile for sm_{}: the architecture is too old for it", api.text, architecture)};
+  }
+  return Target{fmt::format("--gpu-architecture=compute_{}", *std::max_element(known.begin(), known.end())), false};
+}
+
+Error failed(const NvrtcApi& api, nvrtcResult status, const ProgramSource& source, const std::string& log) {
+  return {ErrorCode::internal, fmt::format("NVRTC {}: {} for sm_{}: {}\n{}", api.text, source.name, source.architecture,
+                                           api.GetErrorString(status), log)};
+}
+
+std::string options_text(const NvrtcApi& api, const Target& target) {
+  return fmt::format("{} --std=c++17 nvrtc={}", target.option, api.version);
+}
+
+}  // namespace
+
+Result<Compilation> compile_program(const ProgramSource& source, bool verbose) {
+  CONVOY_TRY(const NvrtcApi* api, nvrtc());
+  CONVOY_TRY(const Target target, target_for(*api, source.architecture));
+  const auto ended = [](std::string_view text) { return std::string(text); };  // by a zero, as C wants it
+  std::vector<std::string> strings;
+  for (const SourceFile& file : source.files) strings.insert(strings.end(), {ended(file.text), ended(file.name)});
+  std::vector<const char*> texts, names;
+  for (std::size_t i = 0; i < strings.size(); i += 2) {
+    texts.push_back(strings[i].c_str());
+    names.push_back(strings[i + 1].c_str());
+  }
+  Program program{api};
+  nvrtcResult status = api->CreateProgram(&program.handle, ended(source.text).c_str(), source.name.c_str(),
+                                          static_cast<int>(texts.size()), texts.data(), names.data());
+  if (status != NVRTC_SUCCESS) return failed(*api, status, source, "");
+  std::vector<const char*> options{target.option.c_str(), "--std=c++17", "--extra-device-vectorization"};
+  if (verbose) options.push_back("--ptxas-options=-v");
+  status = api->CompileProgram(program.handle, static_cast<int>(options.size()), options.data());
+
+  Compilation result;
+  std::size_t size = 0;
+  if (api->GetProgramLogSize(program.handle, &size) == NVRTC_SUCCESS && size > 1) {
+    result.log.resize(size);
+    api->GetProgramLog(program.handle, result.log.data());
+    result.log.resize(size - 1);
+  }
+  if (status != NVRTC_SUCCESS) return failed(*api, status, source, result.log);
+  status = target.machine_code ? api->GetCUBINSize(program.handle, &size) : api->GetPTXSize(program.handle, &size);
+  if (status != NVRTC_SUCCESS || size == 0) return failed(*api, status, source, "no code came of it");
+  result.image.resize(size);
+  status = target.machine_code ? api->GetCUBIN(program.handle, result.image.data())
+                               : api->GetPTX(program.handle, result.image.data());
+  if (status != NVRTC_SUCCESS) return failed(*api, status, source, "its code can't be had");
+  return result;
+}
+
+Result<KernelImage> program_image(const ProgramSource& source) {
+  CONVOY_TRY(const NvrtcApi* api, nvrtc());
+  CONVOY_TRY(const Target target, target_for(*api, source.architecture));
+  const CodeKey key = code_key(source, options_text(*api, target));
+  const CodeCache& cache = code_cache();
+  if (std::optional<KernelImage> found = cache.find(key)) return std::move(*found);
+  CONVOY_TRY(Compilation compiled, compile_program(source));
+  cache.keep(key, compiled.image);
+  return std::move(compiled.image);
+}
+
+}  // namespace convoy::cuda
