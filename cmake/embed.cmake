@@ -1,13 +1,17 @@
-# cmake -DOUTPUT=file.cc -DFILES="a.cu;b.cuh" [-DFUNCTION=name] -P embed.cmake: the files as the table behind
-# kernel_sources(), or another function in its place.
-if(NOT FUNCTION)
-  set(FUNCTION kernel_sources)
-endif()
-set(text "#include \"engines/cuda/compiler/kernel_sources.h\"\n\nnamespace convoy::cuda {\n\nstd::span<const KernelSource> ${FUNCTION}();\n\nnamespace {\n\nconstexpr KernelSource kSources[] = {\n")
+# cmake -DOUTPUT=file.cc -DFILES="a.cu;b.cuh" [-DFUNCTION=name -DTYPE=name -DHEADER=a.h -DNAMESPACE=a::b] -P embed.cmake: the files as
+# the table behind kernel_sources(), or another function in its place, of another type.
+foreach(default "FUNCTION kernel_sources" "TYPE KernelSource" "HEADER engines/cuda/compiler/kernel_sources.h" "NAMESPACE convoy::cuda")
+  string(REPLACE " " ";" default ${default})
+  list(GET default 0 name)
+  if(NOT ${name})
+    list(GET default 1 ${name})
+  endif()
+endforeach()
+set(text "#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n\nstd::span<const ${TYPE}> ${FUNCTION}();\n\nnamespace {\n\nconstexpr ${TYPE} kSources[] = {\n")
 foreach(file ${FILES})
   get_filename_component(name ${file} NAME)
   file(READ ${file} content)
   string(APPEND text "    {\"${name}\", R\"kernel(${content})kernel\"},\n")
 endforeach()
-string(APPEND text "};\n\n}  // namespace\n\nstd::span<const KernelSource> ${FUNCTION}() { return kSources; }\n\n}  // namespace convoy::cuda\n")
+string(APPEND text "};\n\n}  // namespace\n\nstd::span<const ${TYPE}> ${FUNCTION}() { return kSources; }\n\n}  // namespace ${NAMESPACE}\n")
 file(WRITE ${OUTPUT} "${text}")

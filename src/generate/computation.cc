@@ -1,0 +1,27 @@
+#include "generate/computation.h"
+
+namespace convoy::generate {
+
+Place Place::broadcast(const TensorDesc& tensor, int rank) {
+  Place place{tensor, {}};
+  for (int d = 0; d < tensor.rank(); ++d) {
+    place.coordinates.push_back(
+        tensor.dims[static_cast<std::size_t>(d)] == 1 ? Coordinate::at(0) : Coordinate::of(rank - tensor.rank() + d));
+  }
+  return place;
+}
+
+Expression itself(int index) {
+  Expression expression;
+  expression.result = {Term::input, index};
+  return expression;
+}
+
+Expression of(Function function) {
+  Expression expression;
+  expression.steps = {{function, {Term::input, 0}, {Term::input, 1}, {Term::input, 2}}};
+  expression.result = {Term::step, 0};
+  return expression;
+}
+
+}  // namespace convoy::generate

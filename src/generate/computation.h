@@ -1,0 +1,81 @@
+// What a kernel computes, as data: positions, where the elements that belong to a position lie, and expressions of
+// them. It knows no operator and no device; kernel.h makes text of it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "convoy/tensor.h"
+#include "generate/expression.h"
+
+namespace convoy::generate {
+
+// A coordinate of a tensor as a function of the position: offset + sum of factor * position[dim]; with a table, the
+// table's entry at that, where -1 is outside.
+struct Coordinate {
+  struct Part {
+    int dim;
+    std::int64_t factor = 1;
+  };
+  std::vector<Part> parts;
+  std::int64_t offset = 0;
+  std::vector<std::int32_t> table;
+
+  static Coordinate of(int dim, std::int64_t factor = 1, std::int64_t offset = 0) { return {{{dim, factor}}, offset}; }
+  static Coordinate at(std::int64_t offset) { return {{}, offset}; }
+};
+
+// An element of a tensor, whose channels are not in blocks: a coordinate a dim. It is outside where one of them is.
+struct Place {
+  TensorDesc tensor;
+  std::vector<Coordinate> coordinates;
+
+  // Dim d of the tensor is dim d of `rank` dims of the position, as numpy broadcasts (right-aligned).
+  static Place broadcast(const TensorDesc& tensor, int rank);
+};
+
+struct Load {
+  int input;  // of the node; -1: no tensor, the value is 1 inside
+  Place place;
+  double outside = 0;  // the value there,
+  int otherwise = -1;  // or that of this load, which stands behind
+};
+
+// value[i] = value of all positions of the folded dims, joined two at a time by `join`, in any order, from `start` on. The inputs of `value` are
+// the loads, then what earlier folds gave; `then`, where it has a result, is applied to the outcome, which is for it
+// the input that is numbered like this fold.
+struct Fold {
+  Expression join;  // of two inputs
+  double start;
+  Expression value;
+  std::vector<Expression> then;  // one, or none
+};
+
+struct Store {
+  int output;
+  Place place;       // nothing is stored where it is outside
+  Expression value;  // of the loads, then the folds
+};
+
+// For every position of the kept dims: the folds; then the stores, for each position of the folded dims where one of
+// their terms depends on those. Positions number the kept dims first.
+struct Computation {
+  DataType type;  // of all values; 16-bit floats are f32, moved elements unsigned integers
+  Dims kept, folded;
+  std::vector<Load> loads;
+  std::vector<Fold> folds;
+  std::vector<Store> stores;
+};
+
+// Expressions: input `index` as it is, a function of inputs 0 and on, and what is written as of values.
+Expression itself(int index = 0);
+Expression of(Function function);
+template <class Write>
+Expression written(const Write& write) {
+  Expression expression;
+  const Value result = write([&](int index) { return Value(expression, {Term::input, index}); });
+  expression.result = result.term_in(expression);
+  return expression;
+}
+
+}  // namespace convoy::generate

@@ -1,0 +1,37 @@
+// Computations as kernels: CUDA C that NVRTC compiles, with what it is launched with. The text includes "generate.cuh",
+// which is among the files that come with it (kernel_files), and names no device.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convoy/result.h"
+#include "generate/computation.h"
+
+namespace convoy::generate {
+
+struct Kernel {
+  std::string name;  // of the function
+  std::string text;
+  unsigned grid = 0;  // blocks; 0: there is nothing to do
+  unsigned block = 0;
+  std::string schedule;              // "map{vector=8}", "rows{block=256,vector=8}"
+  std::vector<int> inputs, outputs;  // whose pointers are its parameters, in this order
+
+  // The first line of a pack of kernels in one source.
+  static constexpr std::string_view kInclude = "#include \"generate.cuh\"\n";
+};
+
+// The refusal says what no kernel is made for: blocked channels, a type, a table that is too long.
+Result<Kernel> write_kernel(const Computation& computation, const std::string& name);
+
+struct KernelFile {
+  const char* name;
+  const char* text;
+};
+// What texts include: generate.cuh, and machine.cuh, which has what differs from one machine to another.
+std::span<const KernelFile> kernel_files();
+
+}  // namespace convoy::generate

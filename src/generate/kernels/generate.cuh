@@ -1,0 +1,182 @@
+// What all generated kernels share: element types, their conversions, loads and stores of neighbours, sums of a block.
+#pragma once
+
+#include "machine.cuh"
+
+// ---- element types as tensors have them
+
+struct f16 {
+  unsigned short bits;
+};
+struct bf16 {
+  unsigned short bits;
+};
+struct boolean {
+  unsigned char byte;
+};
+
+// An element in the type C that is computed in.
+template <class C, class T>
+__device__ __forceinline__ C value_of(T v) {
+  return static_cast<C>(v);
+}
+template <class C>
+__device__ __forceinline__ C value_of(f16 v) {
+  return static_cast<C>(float_of_f16(v.bits));
+}
+template <class C>
+__device__ __forceinline__ C value_of(bf16 v) {
+  return static_cast<C>(float_of_bf16(v.bits));
+}
+template <class C>
+__device__ __forceinline__ C value_of(boolean v) {
+  return static_cast<C>(v.byte != 0 ? 1 : 0);
+}
+
+// Floats as whole numbers: towards 0, NaN is 0, what 64 bits don't hold their nearest; narrower ones wrap from 64 bits.
+template <class T>
+__device__ __forceinline__ T whole_of(double v) {
+  constexpr double two63 = 9223372036854775808.0;
+  constexpr bool unsigned64 = sizeof(T) == 8 && static_cast<T>(-1) > static_cast<T>(0);
+  if (v != v) return static_cast<T>(0);
+  if (unsigned64 && v >= two63) {
+    return v < 2 * two63 ? static_cast<T>(static_cast<unsigned long long>(v)) : static_cast<T>(~0ull);
+  }
+  if (v >= two63) return static_cast<T>(0x7fffffffffffffffll);
+  if (v < -two63) return static_cast<T>(-0x7fffffffffffffffll - 1);
+  return static_cast<T>(static_cast<long long>(v));
+}
+
+template <class T>
+struct Element {
+  template <class C>
+  __device__ static __forceinline__ T of(C v) {
+    return static_cast<T>(v);
+  }
+  __device__ static __forceinline__ T of(float v) { return whole_of<T>(v); }
+  __device__ static __forceinline__ T of(double v) { return whole_of<T>(v); }
+};
+template <>
+struct Element<float> {
+  template <class C>
+  __device__ static __forceinline__ float of(C v) {
+    return static_cast<float>(v);
+  }
+};
+template <>
+struct Element<double> {
+  template <class C>
+  __device__ static __forceinline__ double of(C v) {
+    return static_cast<double>(v);
+  }
+};
+template <>
+struct Element<f16> {
+  __device__ static __forceinline__ f16 of(float v) { return {f16_of_float(v)}; }
+  template <class C>
+  __device__ static __forceinline__ f16 of(C v) {
+    return {f16_of_float(odd_float_of(static_cast<double>(v)))};
+  }
+};
+template <>
+struct Element<bf16> {
+  __device__ static __forceinline__ bf16 of(float v) { return {bf16_of_float(v)}; }
+  template <class C>
+  __device__ static __forceinline__ bf16 of(C v) {
+    return {bf16_of_float(odd_float_of(static_cast<double>(v)))};
+  }
+};
+template <>
+struct Element<boolean> {
+  template <class C>
+  __device__ static __forceinline__ boolean of(C v) {
+    return {static_cast<unsigned char>(v != static_cast<C>(0) ? 1 : 0)};
+  }
+};
+
+// ---- neighbours
+
+template <int bytes>
+struct Words;
+template <>
+struct Words<1> {
+  typedef unsigned char type;
+};
+template <>
+struct Words<2> {
+  typedef unsigned short type;
+};
+template <>
+struct Words<4> {
+  typedef unsigned type;
+};
+template <>
+struct Words<8> {
+  typedef uint2 type;
+};
+template <>
+struct Words<16> {
+  typedef uint4 type;
+};
+
+// V elements from p on, which is aligned to their bytes, or to 16 where they are more.
+template <int V, class C, class T>
+__device__ __forceinline__ void load(C (&v)[V], const T* p) {
+  constexpr int bytes = V * static_cast<int>(sizeof(T)) < 16 ? V * static_cast<int>(sizeof(T)) : 16;
+  constexpr int count = bytes / static_cast<int>(sizeof(T));
+#pragma unroll
+  for (int i = 0; i < V; i += count) {
+    typedef typename Words<bytes>::type W;
+    const W word = *reinterpret_cast<const W*>(p + i);
+    T elements[count];
+    memcpy(elements, &word, bytes);
+#pragma unroll
+    for (int k = 0; k < count; ++k) v[i + k] = value_of<C>(elements[k]);
+  }
+}
+template <int V, class C, class T>
+__device__ __forceinline__ void store(const C (&v)[V], T* p) {
+  constexpr int bytes = V * static_cast<int>(sizeof(T)) < 16 ? V * static_cast<int>(sizeof(T)) : 16;
+  constexpr int count = bytes / static_cast<int>(sizeof(T));
+#pragma unroll
+  for (int i = 0; i < V; i += count) {
+    typedef typename Words<bytes>::type W;
+    T elements[count];
+#pragma unroll
+    for (int k = 0; k < count; ++k) elements[k] = Element<T>::of(v[i + k]);
+    W word;
+    memcpy(&word, elements, bytes);
+    *reinterpret_cast<W*>(p + i) = word;
+  }
+}
+// V elements `step` apart.
+template <int V, class C, class T, class I>
+__device__ __forceinline__ void load_apart(C (&v)[V], const T* p, I step) {
+#pragma unroll
+  for (int i = 0; i < V; ++i) v[i] = value_of<C>(p[i * step]);
+}
+template <int V, class C>
+__device__ __forceinline__ void fill(C (&v)[V], C value) {
+#pragma unroll
+  for (int i = 0; i < V; ++i) v[i] = value;
+}
+
+// ---- blocks
+
+// Of `rows` * `lanes` threads those of a lane join their values, in the same order each time: thread (row, lane) has
+// exchange[row * lanes + lane], and afterwards each has its lane's. All threads of the block take part.
+template <int rows, int lanes, int V, class C, class Join>
+__device__ __forceinline__ void join_rows(C (&v)[V], C* exchange, int row, int lane, const Join& join) {
+#pragma unroll
+  for (int i = 0; i < V; ++i) {
+    __syncthreads();
+    exchange[row * lanes + lane] = v[i];
+    __syncthreads();
+#pragma unroll
+    for (int half = rows / 2; half > 0; half /= 2) {
+      if (row < half) exchange[row * lanes + lane] = join(exchange[row * lanes + lane], exchange[(row + half) * lanes + lane]);
+      __syncthreads();
+    }
+    v[i] = exchange[lane];
+  }
+}

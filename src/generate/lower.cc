@@ -1,0 +1,230 @@
+#include "generate/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+namespace convoy::generate {
+namespace {
+
+constexpr std::size_t kMostTableEntries = 1 << 15;  // they are part of the text
+
+struct Range {
+  std::int64_t least, most;
+};
+Range range_of(const Coordinate& coordinate, const Dims& space) {
+  Range range{coordinate.offset, coordinate.offset};
+  for (const Coordinate::Part& part : coordinate.parts) {
+    const std::int64_t last = part.factor * (space[static_cast<std::size_t>(part.dim)] - 1);
+    (last < 0 ? range.least : range.most) += last;
+  }
+  return range;
+}
+
+// Offsets stay in memory, but what is added up to them on the way may be beyond: all of it counts.
+std::int64_t largest_sum(const Access& access, const Dims& space) {
+  std::int64_t sum = std::abs(access.base);
+  for (std::size_t d = 0; d < space.size(); ++d) sum += std::abs(access.strides[d]) * space[d];
+  for (const Guarded& each : access.guarded) {
+    const Range range = range_of(each.coordinate, space);
+    sum += each.size * each.stride + std::max(std::abs(range.least), std::abs(range.most)) + each.size;
+  }
+  return sum;
+}
+
+Result<Access> access_of(const Place& place, const Dims& space, std::vector<std::vector<std::int32_t>>& tables) {
+  const TensorDesc& tensor = place.tensor;
+  if (tensor.channel_block > 1) return Error{ErrorCode::unsupported, "channels in blocks: no kernel is generated"};
+  if (tensor.type > DataType::boolean || tensor.type == DataType::f8_e4m3 || tensor.type == DataType::f8_e5m2) {
+    return Error{ErrorCode::unsupported, fmt::format("type {}: no kernel is generated", name_of(tensor.type))};
+  }
+  Access access{.type = tensor.type, .alignment = tensor.alignment};
+  access.strides.resize(space.size(), 0);
+  for (std::size_t d = 0; d < place.coordinates.size(); ++d) {
+    const Coordinate& given = place.coordinates[d];
+    const std::int64_t size = tensor.dims[d], stride = tensor.strides[d];
+    if (!given.table.empty()) {
+      if (given.table.size() > kMostTableEntries) {
+        return Error{ErrorCode::unsupported,
+                     fmt::format("a dim of {} entries: generated kernels hold at most {} in a table",
+                                 given.table.size(), kMostTableEntries)};
+      }
+      auto found = std::find(tables.begin(), tables.end(), given.table);
+      if (found == tables.end()) found = tables.insert(tables.end(), given.table);
+      access.guarded.push_back({{given.parts, given.offset}, static_cast<int>(found - tables.begin()), size, stride});
+      continue;
+    }
+    const Range range = range_of(given, space);
+    if (range.least >= 0 && range.most < size) {
+      access.base += given.offset * stride;
+      for (const Coordinate::Part& part : given.parts) {
+        access.strides[static_cast<std::size_t>(part.dim)] += part.factor * stride;
+      }
+    } else {
+      access.guarded.push_back({given, -1, size, stride});
+    }
+  }
+  return access;
+}
+
+// Dims of one part of the space as they move in an access, the fastest last.
+std::vector<int> in_order_of(const Access* access, int first, const Dims& dims) {
+  std::vector<int> order;
+  for (int d = 0; d < static_cast<int>(dims.size()); ++d) {
+    if (dims[static_cast<std::size_t>(d)] != 1) order.push_back(first + d);
+  }
+  if (access == nullptr) return order;
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return std::abs(access->step(a).value_or(0)) > std::abs(access->step(b).value_or(0));
+  });
+  return order;
+}
+
+class Merge {
+ public:
+  Merge(const std::vector<Access>& loads, const std::vector<Access>& stores) : loads_(loads), stores_(stores) {}
+
+  // Whether `inner` goes on where `outer` steps, in all accesses.
+  bool may(int outer, int inner, std::int64_t inner_size) const {
+    const auto fits = [&](const Access& access) {
+      const auto o = static_cast<std::size_t>(outer), i = static_cast<std::size_t>(inner);
+      return access.strides[o] == access.strides[i] * inner_size &&
+             std::none_of(access.guarded.begin(), access.guarded.end(), [&](const Guarded& each) {
+               return std::any_of(each.coordinate.parts.begin(), each.coordinate.parts.end(),
+                                  [&](const Coordinate::Part& part) { return part.dim == outer || part.dim == inner; });
+             });
+    };
+    return std::all_of(loads_.begin(), loads_.end(), fits) && std::all_of(stores_.begin(), stores_.end(), fits);
+  }
+
+ private:
+  const std::vector<Access>&loads_, &stores_;
+};
+
+}  // namespace
+
+std::optional<std::int64_t> Access::step(int dim) const {
+  std::int64_t sum = strides[static_cast<std::size_t>(dim)];
+  for (const Guarded& each : guarded) {
+    for (const Coordinate::Part& part : each.coordinate.parts) {
+      if (part.dim != dim) continue;
+      if (each.table >= 0) return std::nullopt;
+      sum += part.factor * each.stride;
+    }
+  }
+  return sum;
+}
+
+bool Access::depends_on(int dim) const {
+  if (strides[static_cast<std::size_t>(dim)] != 0) return true;
+  for (const Guarded& each : guarded) {
+    for (const Coordinate::Part& part : each.coordinate.parts) {
+      if (part.dim == dim) return true;
+    }
+  }
+  return false;
+}
+
+bool Access::uniform(int dim, std::int64_t count) const {
+  for (const Guarded& each : guarded) {
+    const auto& parts = each.coordinate.parts;
+    const auto touches = [&](const Coordinate::Part& part) { return part.dim == dim; };
+    if (std::none_of(parts.begin(), parts.end(), touches)) continue;
+    if (each.table >= 0 || each.coordinate.offset % count != 0 || each.size % count != 0) return false;
+    for (const Coordinate::Part& part : parts) {
+      if (part.dim == dim ? part.factor != 1 : part.factor % count != 0) return false;
+    }
+  }
+  return true;
+}
+
+bool Access::side_by_side(int dim, std::int64_t count) const {
+  if (step(dim) != 1 || !uniform(dim, count) || base % count != 0) return false;
+  const auto bytes = std::min<std::int64_t>(16, count * static_cast<std::int64_t>(size_of(type)));
+  if (alignment % bytes != 0) return false;
+  for (int d = 0; d < static_cast<int>(strides.size()); ++d) {
+    if (d != dim && strides[static_cast<std::size_t>(d)] % count != 0) return false;
+  }
+  return std::all_of(guarded.begin(), guarded.end(), [&](const Guarded& each) {
+    const auto& parts = each.coordinate.parts;
+    const bool touches =
+        std::any_of(parts.begin(), parts.end(), [&](const Coordinate::Part& part) { return part.dim == dim; });
+    return touches || each.stride % count == 0;
+  });
+}
+
+Result<Lowered> lower(const Computation& computation) {
+  const int kept = static_cast<int>(computation.kept.size());
+  Dims space = computation.kept;
+  space.insert(space.end(), computation.folded.begin(), computation.folded.end());
+  Lowered lowered;
+  std::vector<Access> loads, stores;
+  for (const Load& load : computation.loads) {
+    CONVOY_TRY(loads.emplace_back(), access_of(load.place, space, lowered.tables));
+  }
+  for (const Store& store : computation.stores) {
+    CONVOY_TRY(stores.emplace_back(), access_of(store.place, space, lowered.tables));
+  }
+
+  // Kept dims move as the first output does, folded ones as the first input that has them.
+  const auto has_folded = [&](const Access& access) {
+    for (int d = kept; d < static_cast<int>(space.size()); ++d) {
+      if (access.depends_on(d)) return true;
+    }
+    return false;
+  };
+  const auto first = std::find_if(loads.begin(), loads.end(), has_folded);
+  const std::vector<int> kept_order = in_order_of(stores.empty() ? nullptr : &stores[0], 0, computation.kept);
+  const std::vector<int> folded_order = in_order_of(first == loads.end() ? nullptr : &*first, kept, computation.folded);
+
+  // new_dim[d] of the lowered space is d, or has it merged into it.
+  std::vector<int> new_dim(space.size(), -1);
+  const Merge merge(loads, stores);
+  std::vector<int> of;  // the old dim whose strides a new one has
+  const auto merged = [&](const std::vector<int>& order, Dims& dims) {
+    for (const int d : order) {
+      const std::int64_t size = space[static_cast<std::size_t>(d)];
+      if (!dims.empty() && merge.may(of.back(), d, size)) {
+        dims.back() *= size;
+        of.back() = d;
+      } else {
+        dims.push_back(size);
+        of.push_back(d);
+      }
+      new_dim[static_cast<std::size_t>(d)] = static_cast<int>(of.size()) - 1;
+    }
+  };
+  merged(kept_order, lowered.kept);
+  merged(folded_order, lowered.folded);
+
+  Dims new_space = lowered.kept;
+  new_space.insert(new_space.end(), lowered.folded.begin(), lowered.folded.end());
+  const auto moved = [&](Access access) {
+    std::vector<std::int64_t> strides;
+    for (const int d : of) strides.push_back(access.strides[static_cast<std::size_t>(d)]);
+    access.strides = std::move(strides);
+    for (Guarded& each : access.guarded) {
+      auto& parts = each.coordinate.parts;  // of dims of one position nothing is left
+      std::erase_if(parts,
+                    [&](const Coordinate::Part& part) { return new_dim[static_cast<std::size_t>(part.dim)] < 0; });
+      for (Coordinate::Part& part : parts) part.dim = new_dim[static_cast<std::size_t>(part.dim)];
+    }
+    return access;
+  };
+  for (const Access& access : loads) lowered.loads.push_back(moved(access));
+  for (const Access& access : stores) lowered.stores.push_back(moved(access));
+
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  std::int64_t positions = 1;
+  for (const std::int64_t size : new_space) positions *= std::max<std::int64_t>(size, 1);
+  lowered.wide = positions > kMost;
+  for (const auto* accesses : {&lowered.loads, &lowered.stores}) {
+    for (const Access& access : *accesses) lowered.wide = lowered.wide || largest_sum(access, new_space) > kMost;
+  }
+  return lowered;
+}
+
+}  // namespace convoy::generate

@@ -1,0 +1,29 @@
+// How a computation's positions are given to threads.
+#pragma once
+
+#include "generate/lower.h"
+
+namespace convoy::generate {
+
+std::int64_t position_count(const Dims& dims);
+
+// A thread has a few neighbouring elements: of kept positions, or of folded ones where those are closest together. The
+// threads of a block are lanes, each of other kept positions, times rows, which share the folded positions of a lane
+// and join what they have in a fixed order. Where the elements of a load are closest together across the output's, a
+// block has a tile of both dims instead.
+struct Schedule {
+  bool along_folded = false;  // vectors are of folded positions
+  int vector_dim = -1;        // -1: there is none, nothing has more than a position
+  int vector = 1;
+  std::int64_t kept = 1, folded = 1;  // positions, in vectors
+  int rows = 1, lanes = 256;          // threads
+  int tiled = -1, across = -1;        // the load, and the dim along which it lies; -1: no tiles
+  int tile = 0;
+  std::int64_t blocks = 0;
+};
+
+Schedule schedule_of(const Lowered& space, bool has_folds);
+
+bool reads_folded(const Lowered& space, const Access& access);
+
+}  // namespace convoy::generate

@@ -1,0 +1,150 @@
+// What generated kernels need of a machine, for g++: blocks one after another, a block's threads in turn, each until
+// it comes to a barrier or its end. x86-64 only, as Convoy is.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+using std::acos, std::acosh, std::asin, std::asinh, std::atan, std::atanh, std::ceil, std::copysign, std::cos,
+    std::cosh, std::erf, std::exp, std::expm1, std::floor, std::fmod, std::log, std::log1p, std::pow, std::rint,
+    std::sin, std::sinh, std::sqrt, std::tan, std::tanh;
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(threads)
+#define __shared__ static
+
+struct uint2 {
+  unsigned x, y;
+} __attribute__((aligned(8)));
+struct uint4 {
+  unsigned x, y, z, w;
+} __attribute__((aligned(16)));
+struct Index {
+  unsigned x = 0;
+};
+static Index threadIdx, blockIdx;
+
+// ---- conversions
+
+static inline float float_of_f16(unsigned short bits) {
+  _Float16 v;
+  std::memcpy(&v, &bits, sizeof v);
+  return static_cast<float>(v);
+}
+static inline unsigned short f16_of_float(float v) {
+  const _Float16 half = static_cast<_Float16>(v);
+  unsigned short bits;
+  std::memcpy(&bits, &half, sizeof bits);
+  return bits;
+}
+static inline float float_of_bits(std::uint32_t bits) {
+  float v;
+  std::memcpy(&v, &bits, sizeof v);
+  return v;
+}
+static inline std::uint32_t bits_of_float(float v) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
+static inline float float_of_bf16(unsigned short bits) { return float_of_bits(static_cast<std::uint32_t>(bits) << 16); }
+static inline unsigned short bf16_of_float(float v) {
+  if (v != v) return 0x7fff;
+  const std::uint32_t bits = bits_of_float(v);
+  return static_cast<unsigned short>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+static inline float odd_float_of(double v) {
+  const float near = static_cast<float>(v);
+  if (static_cast<double>(near) == v || v != v) return near;
+  const bool beyond = std::fabs(static_cast<double>(near)) > std::fabs(v);
+  return float_of_bits((bits_of_float(near) - (beyond ? 1 : 0)) | 1);
+}
+
+// ---- threads
+
+namespace walk {
+
+constexpr int kMostThreads = 1024;
+constexpr int kStack = 16 << 10;
+alignas(64) static char stacks[kMostThreads][kStack];
+static void* threads[kMostThreads];  // stack pointers of those that wait
+static void* scheduler;
+static bool ended;
+static void (*body)(const void*);
+static const void* body_data;
+
+// Keeps what a call must keep, and goes on on another stack.
+extern "C" void walk_switch(void** from, void* to);
+asm(R"(
+  .text
+  .local walk_switch
+  .type walk_switch, @function
+walk_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+
+__attribute__((noinline)) static void pause() { walk_switch(&threads[threadIdx.x], scheduler); }
+static void start() {
+  body(body_data);
+  ended = true;
+  pause();
+  __builtin_unreachable();
+}
+
+// Whether all threads of each block came to the same barriers.
+static bool run(unsigned grid, unsigned block, bool backwards) {
+  for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
+    for (unsigned t = 0; t < block; ++t) {
+      void** top = reinterpret_cast<void**>(stacks[t] + kStack) - 2;  // as a call leaves it: 8 off from 16
+      *top = reinterpret_cast<void*>(&start);
+      threads[t] = top - 6;
+    }
+    for (bool done = false; !done;) {
+      unsigned at_end = 0;
+      for (unsigned i = 0; i < block; ++i) {
+        threadIdx.x = backwards ? block - 1 - i : i;
+        ended = false;
+        walk_switch(&scheduler, threads[threadIdx.x]);
+        at_end += ended ? 1 : 0;
+      }
+      done = at_end > 0;
+      if (done && at_end != block) return false;
+    }
+  }
+  return true;
+}
+
+template <class... Parameters, std::size_t... I>
+bool call(void (*kernel)(Parameters...), void* const* arguments, unsigned grid, unsigned block, bool backwards,
+          std::index_sequence<I...>) {
+  const auto once = [&] { kernel(static_cast<Parameters>(arguments[I])...); };
+  body = [](const void* data) { (*static_cast<const decltype(once)*>(data))(); };
+  body_data = &once;
+  return run(grid, block, backwards);
+}
+template <class... Parameters>
+bool call(void (*kernel)(Parameters...), void* const* arguments, unsigned grid, unsigned block, bool backwards) {
+  return call(kernel, arguments, grid, block, backwards, std::index_sequence_for<Parameters...>());
+}
+
+}  // namespace walk
+
+static inline void __syncthreads() { walk::pause(); }

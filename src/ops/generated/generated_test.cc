@@ -1,0 +1,264 @@
+// Generated kernels beside the operators: numbers on the processor, and that NVRTC compiles all of them.
+#include <fmt/format.h>
+
+#include "base/environment.h"
+#include "device/cuda/nvrtc.h"
+#include "device/cuda/program.h"
+#include "ops/generated/testing/cases.h"
+#include "ops/testing/elements.h"
+
+namespace convoy::ops {
+namespace {
+
+bool is_full() { return environment(Variable::test_full).has_value(); }
+
+// For NVRTC as one program: of some kernels, or in full of all and for all architectures.
+void expect_compiles(const GeneratedCases& cases) {
+  const auto api = cuda::nvrtc();
+  if (!api.ok()) {
+    std::printf("not compiled: %s\n", api.error().message.c_str());
+    return;
+  }
+  std::vector<generate::Kernel> kernels;
+  const std::size_t step = is_full() ? 1 : std::max<std::size_t>(1, cases.kernels().size() / 16);
+  for (std::size_t i = 0; i < cases.kernels().size(); i += step) kernels.push_back(cases.kernels()[i]);
+  const std::string text = generate::text_of(kernels);
+  for (const int architecture : {80, 90, 100}) {
+    if (architecture == 80 && !is_full()) continue;
+    cuda::ProgramSource source{"generated.cu", text, {}, architecture};
+    for (const generate::KernelFile& file : generate::kernel_files()) source.files.push_back({file.name, file.text});
+    const auto made = cuda::compile_program(source);
+    EXPECT_TRUE(made.ok()) << made.error().message.substr(0, 4000);
+  }
+}
+
+std::int64_t count_of(const Dims& dims) {
+  std::int64_t count = 1;
+  for (const std::int64_t dim : dims) count *= dim;
+  return count;
+}
+
+HostTensor some(DataType type, Dims dims, double low = -4, double high = 4) {
+  return tensor(type, dims, spread(count_of(dims), low, high));
+}
+
+// Every operator that a rule describes, with operands that broadcast and numbers of every kind.
+TEST(GeneratedElementwise, IsWhatOperatorsCompute) {
+  GeneratedCases cases;
+  std::mt19937 random(7);
+  const std::vector<Dims> shapes{{2, 8, 3, 5}, {8, 1, 1}, {2, 1, 3, 5}};
+  int turn = 0;
+  for (const auto& [name, rule] : element_rules()) {
+    for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16, DataType::s64, DataType::s32,
+                                DataType::s8, DataType::u8, DataType::boolean}) {
+      const bool first = is_floating(type) ? type != DataType::bf16 : turn % 3 == 0;
+      ++turn;
+      if (!contains(rule->types, type) || !(first || is_full())) continue;
+      const int operands = rule->operands == 0 ? 3 : rule->operands;
+      std::vector<HostTensor> inputs;
+      for (int i = 0; i < operands; ++i) inputs.push_back(varied(type, shapes[static_cast<std::size_t>(i)], random));
+      cases.add(node_of_element(name), inputs, turn % 2 == 0 ? Layout::nhwc : Layout::nchw, {1e-5, 2e-5});
+    }
+  }
+  EXPECT_GT(cases.count(), 120);
+  EXPECT_LE(cases.refusals().size(), 2U);
+  cases.run();
+  expect_compiles(cases);
+}
+
+NodeDesc pool(std::string op, Dims kernel, Dims strides, Dims pads, std::int64_t ceil_mode = 0, Dims dilations = {},
+              std::int64_t include = 0) {
+  NodeDesc node = node_of(std::move(op), {{"kernel_shape", kernel}, {"strides", strides}, {"ceil_mode", ceil_mode}});
+  if (!pads.empty()) node.attributes["pads"] = pads;
+  if (!dilations.empty()) node.attributes["dilations"] = dilations;
+  if (include != 0) node.attributes["count_include_pad"] = include;
+  return node;
+}
+
+TEST(GeneratedPools, AreWhatOperatorsCompute) {
+  GeneratedCases cases;
+  std::mt19937 random(3);
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16, DataType::u8, DataType::s8}) {
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      for (const std::int64_t channels : {3, 16}) {
+        const HostTensor image = some(type, {2, channels, 9, 11});
+        if (is_floating(type)) {
+          for (const std::int64_t include : {0, 1}) {
+            cases.add(pool("AveragePool", {3, 3}, {2, 2}, {1, 1, 1, 1}, 1, {}, include), {image}, layout);
+            cases.add(pool("AveragePool", {2, 3}, {1, 2}, {0, 1, 1, 2}, 1, {2, 1}, include), {image}, layout);
+          }
+          cases.add(pool("AveragePool", {2, 2}, {2, 2}, {}), {image}, layout);
+          cases.add(pool("LpPool", {2, 2}, {2, 1}, {1, 0, 0, 1}), {image}, layout);
+          for (const char* op : {"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"}) {
+            cases.add(node_of(op), {image}, layout);
+            cases.add(node_of(op), {some(type, {1, channels, 40, 33})}, layout);
+          }
+          cases.add(pool("MaxPool", {3, 3}, {2, 2}, {1, 1, 1, 1}), {varied(type, {1, channels, 8, 8}, random)}, layout);
+        }
+        cases.add(pool("MaxPool", {3, 3}, {2, 2}, {1, 1, 1, 1}), {image}, layout);
+        cases.add(pool("MaxPool", {3, 2}, {1, 3}, {2, 0, 2, 1}, 1, {2, 1}), {image}, layout);
+        cases.add(pool("MaxPool", {3, 3, 3}, {2, 2, 2}, {1, 1, 1, 1, 1, 1}), {some(type, {1, channels, 5, 6, 7})},
+                  layout);
+      }
+      cases.add(pool("MaxPool", {3}, {2}, {1, 1}), {some(type, {0, 4, 9})}, layout);
+    }
+  }
+  EXPECT_TRUE(cases.refusals().empty()) << cases.refusals().begin()->first;
+  EXPECT_GT(cases.with_schedule("window"), 60);
+  EXPECT_GT(cases.with_schedule("rows"), 8);
+  cases.run();
+  expect_compiles(cases);
+}
+
+TEST(GeneratedReductions, AreWhatOperatorsCompute) {
+  GeneratedCases cases;
+  std::mt19937 random(4);
+  const auto over = [](std::string op, Dims axes, std::int64_t keep = 1) {
+    return node_of(std::move(op), {{"axes", std::move(axes)}, {"keepdims", keep}}, 11);
+  };
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+                         "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"}) {
+    for (const DataType type : {DataType::f32, DataType::f16, DataType::s32, DataType::s64, DataType::u8}) {
+      const bool real = is_floating(type);
+      if (!real && std::string_view(op) != "ReduceMax" && std::string_view(op) != "ReduceMin" && type == DataType::u8)
+        continue;
+      const double low = std::string_view(op) == "ReduceLogSum" ? 0.1 : -2;
+      const HostTensor x = some(type, {3, 8, 4, 5}, low, 2);
+      cases.add(over(op, {1}), {x}, Layout::nchw, {1e-4, 1e-4});
+      cases.add(over(op, {2, 3}, 0), {x}, Layout::nhwc, {1e-4, 1e-4});
+      cases.add(over(op, {0, 3}), {x}, Layout::nchw, {1e-4, 1e-4});
+      cases.add(over(op, {-1}), {some(type, {5, 1}, low, 2)}, Layout::nchw, {1e-4, 1e-4});
+    }
+  }
+  cases.add(over("ReduceMax", {1}), {varied(DataType::f32, {4, 70}, random)});
+  cases.add(over("ReduceMin", {0}), {varied(DataType::f16, {70, 16}, random)});
+  cases.add(over("ReduceSum", {1}), {some(DataType::f32, {2, 10000})}, Layout::nchw, {1e-3, 1e-4});
+  cases.add(over("ReduceSum", {1}), {some(DataType::f32, {3, 0})});
+  cases.add(over("ReduceMax", {1}), {some(DataType::s32, {3, 0})});
+  for (const char* op : {"Softmax", "LogSoftmax"}) {
+    for (const DataType type : {DataType::f32, DataType::f16}) {
+      for (const std::int64_t axis : {0, 1, -1}) {
+        cases.add(node_of(op, {{"axis", axis}}), {some(type, {3, 16, 5, 7})}, Layout::nchw);
+        cases.add(node_of(op, {{"axis", axis}}), {some(type, {3, 16, 5, 7})}, Layout::nhwc);
+        cases.add(node_of(op, {{"axis", axis == 0 ? 0 : 1}}, 11), {some(type, {3, 16, 5})});
+      }
+      cases.add(node_of(op, {{"axis", std::int64_t{-1}}}), {some(type, {70, 1000})});
+      cases.add(node_of(op, {{"axis", std::int64_t{-1}}}), {some(type, {2, 4, 77})});
+    }
+  }
+  for (const DataType type : {DataType::f32, DataType::f16}) {
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      const HostTensor x = some(type, {2, 8, 5, 6}), a = some(type, {8}, 0.5, 2), b = some(type, {8});
+      cases.add(node_of("InstanceNormalization"), {x, a, b}, layout, {1e-4, 1e-4});
+      cases.add(node_of("BatchNormalization"), {x, a, b, some(type, {8}), some(type, {8}, 0.5, 2)}, layout,
+                {1e-4, 1e-4});
+      cases.add(node_of("GroupNormalization", {{"num_groups", std::int64_t{2}}}, 21), {x, a, b}, layout, {1e-4, 1e-4});
+      cases.add(node_of("GroupNormalization", {{"num_groups", std::int64_t{2}}}, 18),
+                {x, some(type, {2}, 0.5, 2), some(type, {2})}, layout, {1e-4, 1e-4});
+      cases.add(node_of("MeanVarianceNormalization"), {x}, layout, {1e-4, 1e-4});
+      cases.add(node_of("LpNormalization", {{"axis", std::int64_t{1}}}), {x}, layout, {1e-4, 1e-4});
+    }
+    for (const std::int64_t width : {48, 7, 1536}) {
+      const HostTensor x = some(type, {2, 5, width}), a = some(type, {width}, 0.5, 2), b = some(type, {width});
+      cases.add(node_of("LayerNormalization", {}, 17, 3), {x, a, b}, Layout::nchw, {1e-4, 1e-4});
+      cases.add(node_of("LayerNormalization", {}, 17), {x, a}, Layout::nchw, {1e-4, 1e-4});
+      cases.add(node_of("RMSNormalization", {}, 23), {x, a}, Layout::nchw, {1e-4, 1e-4});
+    }
+  }
+  for (const auto& [why, count] : cases.refusals()) EXPECT_NE(why.find("of integers"), std::string::npos) << why;
+  EXPECT_GT(cases.with_schedule("rows"), 60);
+  cases.run();
+  expect_compiles(cases);
+}
+
+TEST(GeneratedMovement, IsWhatOperatorsMove) {
+  GeneratedCases cases;
+  std::mt19937 random(5);
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::u8, DataType::s64}) {
+    const HostTensor x = varied(type, {2, 16, 6, 20}, random);
+    for (const Dims& order : {Dims{0, 2, 3, 1}, Dims{3, 2, 1, 0}, Dims{0, 1, 3, 2}, Dims{1, 0, 2, 3}}) {
+      cases.add(node_of("Transpose", {{"perm", order}}), {x});
+    }
+    cases.add(node_of("Transpose"), {varied(type, {100, 70}, random)});
+    cases.add(node_of("Flatten"), {x});
+    cases.add(node_of("Expand"), {varied(type, {16, 1, 20}, random), longs({4}, {2, 16, 6, 20})});
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      for (const std::int64_t axis : {0, 1, 2, 3}) {
+        Dims wider{2, 16, 6, 20};
+        wider[static_cast<std::size_t>(axis)] += 8;
+        Dims empty = wider, one = wider;
+        empty[static_cast<std::size_t>(axis)] = 0;
+        one[static_cast<std::size_t>(axis)] = 1;
+        cases.add(node_of("Concat", {{"axis", axis}}), {x, varied(type, wider, random)}, layout);
+        cases.add(node_of("Concat", {{"axis", axis}}), {x, varied(type, empty, random), varied(type, one, random), x},
+                  layout);
+        cases.add(node_of("Split", {{"axis", axis}, {"num_outputs", std::int64_t{2}}}, 18, 2), {x}, layout);
+      }
+      const Dims sizes{3, 5, 8};
+      cases.add(node_of("Split", {{"axis", std::int64_t{1}}, {"split", sizes}}, 11, 3), {x}, layout);
+    }
+    cases.add(node_of("Where"), {varied(DataType::boolean, {2, 16, 1, 20}, random), x, varied(type, {}, random)},
+              Layout::nhwc);
+    for (const DataType to : {DataType::f32, DataType::f16, DataType::bf16, DataType::s8, DataType::u8, DataType::s32,
+                              DataType::s64, DataType::boolean}) {
+      cases.add(node_of("Cast", {{"to", std::int64_t{to == DataType::f32    ? 1
+                                                     : to == DataType::f16  ? 10
+                                                     : to == DataType::bf16 ? 16
+                                                     : to == DataType::s8   ? 3
+                                                     : to == DataType::u8   ? 2
+                                                     : to == DataType::s32  ? 6
+                                                     : to == DataType::s64  ? 7
+                                                                            : 9}}}),
+                {x});
+    }
+  }
+  for (const DataType from : {DataType::f32, DataType::f16, DataType::bf16}) {
+    for (const DataType to : {DataType::f32, DataType::f16, DataType::bf16}) {
+      for (const std::int64_t channels : {3, 8, 64}) {
+        const HostTensor x = some(from, {2, channels, 9, 7});
+        cases.add_conversion(x, TensorDesc::packed(to, x.desc.dims, Layout::nhwc));
+        cases.add_conversion(*converted(x, x.desc.with_layout(Layout::nhwc)), TensorDesc::packed(to, x.desc.dims));
+        cases.add_conversion(x, TensorDesc::packed(to, x.desc.dims));
+      }
+    }
+  }
+  EXPECT_TRUE(cases.refusals().empty()) << cases.refusals().begin()->first;
+  EXPECT_GT(cases.with_schedule("transpose"), 10);
+  cases.run();
+  expect_compiles(cases);
+}
+
+TEST(GeneratedProducts, AreWhatOperatorsCompute) {
+  GeneratedCases cases;
+  const auto gemm = [](std::int64_t a, std::int64_t b, double alpha = 1, double beta = 1) {
+    return node_of("Gemm", {{"transA", a}, {"transB", b}, {"alpha", alpha}, {"beta", beta}});
+  };
+  const Tolerance loose{1e-3, 1e-4};
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::s32}) {
+    for (const auto& [m, n, k] : {std::array{1, 10, 64}, {7, 5, 3}, {70, 66, 40}, {128, 64, 32}, {65, 1, 33}}) {
+      for (const int transposed : {0, 1, 2, 3}) {
+        const bool ta = transposed % 2 == 1, tb = transposed > 1;
+        const HostTensor a = some(type, ta ? Dims{k, m} : Dims{m, k}), b = some(type, tb ? Dims{n, k} : Dims{k, n});
+        cases.add(gemm(ta, tb), {a, b, some(type, {n})}, Layout::nchw, loose);
+      }
+    }
+    cases.add(gemm(0, 0), {some(type, {4, 6}), some(type, {6, 5})}, Layout::nchw, loose);
+    for (const auto& [a, b] : {std::pair<Dims, Dims>{{5}, {5, 3}},
+                               {{4, 5}, {5}},
+                               {{5}, {5}},
+                               {{2, 1, 4, 5}, {3, 5, 6}},
+                               {{3, 40, 33}, {3, 33, 37}},
+                               {{2, 3, 4, 5}, {5, 70}},
+                               {{0, 4, 5}, {5, 3}}}) {
+      cases.add(node_of("MatMul"), {some(type, a), some(type, b)}, Layout::nchw, loose);
+    }
+  }
+  cases.add(gemm(0, 0, 0.5, -2),
+            {some(DataType::f32, {4, 6}), some(DataType::f32, {6, 5}), some(DataType::f32, {4, 1})});
+  EXPECT_TRUE(cases.refusals().empty()) << cases.refusals().begin()->first;
+  cases.run();
+  expect_compiles(cases);
+}
+
+}  // namespace
+}  // namespace convoy::ops

@@ -1,0 +1,46 @@
+// What rules of operators are written with, and where each family's stand.
+#pragma once
+
+#include "ops/generated/describe.h"
+#include "ops/support.h"
+
+namespace convoy::ops::generated {
+
+using generate::Computation;
+using generate::Coordinate;
+using generate::Expression;
+using generate::Fold;
+using generate::Load;
+using generate::Place;
+using generate::Store;
+using generate::Value;
+namespace elements = generate::elements;
+
+using Rule = Result<Computation> (*)(const Described&);
+struct NamedRule {
+  std::string_view op;
+  Rule rule;
+};
+
+std::span<const NamedRule> elementwise_rules();
+std::span<const NamedRule> pooling_rules();
+std::span<const NamedRule> reduction_rules();
+std::span<const NamedRule> movement_rules();
+std::span<const NamedRule> product_rules();
+
+// Of any operator that is a function of elements.
+Result<Computation> element_computation(const Described& d);
+
+// What elements of a type are computed in: 16-bit floats in f32.
+DataType computed_in(DataType type);
+// What elements that are only moved are moved as.
+DataType moved_as(DataType type);
+TensorDesc as_type(TensorDesc desc, DataType type);
+
+// y[i] = value of the inputs at i, which broadcast to it.
+Computation mapped(DataType type, const std::vector<std::pair<int, TensorDesc>>& operands, const TensorDesc& y,
+                   Expression value);
+
+Error no_kernel(const Described& d, const std::string& why);
+
+}  // namespace convoy::ops::generated
