@@ -1,10 +1,10 @@
 #include "ops/on_device.h"
 
-#include <fmt/format.h>
-
 #include "device/cuda/nvrtc.h"
 #include "device/cuda/rates.h"
 #include "engines/cuda/layout/layout.h"
+#include "ops/generated/describe.h"
+#include "ops/generated/device_plan.h"
 
 namespace convoy::ops {
 namespace {
@@ -26,24 +26,32 @@ class ConversionPlan final : public OpPlan {
   cuda::LayoutConversion conversion_;
 };
 
+// What profilers show.
+std::string function_name(const NodeDesc& node) { return "convoy_" + node.op; }
+
 }  // namespace
 
-Result<void> check_on_device(const Operator&, const NodeDesc& node, std::span<const Input>, std::span<const TensorDesc>,
-                             const PlanRequest&) {
-  return Error{ErrorCode::unsupported, fmt::format("no kernel for {} on cuda", node.op)};
+Result<void> check_on_device(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,
+                             std::span<const TensorDesc> outputs, const PlanRequest&) {
+  const auto kernel = describe({op, node, inputs, outputs}, function_name(node));
+  return kernel.ok() ? Result<void>() : Result<void>(kernel.error());
 }
 
 Result<std::unique_ptr<OpPlan>> plan_on_device(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,
                                                std::span<const TensorDesc> outputs, const PlanRequest& request) {
-  CONVOY_CHECK(check_on_device(op, node, inputs, outputs, request));
-  return Error{ErrorCode::internal, fmt::format("{} on cuda was not refused", node.op)};
+  CONVOY_TRY(const generate::Kernel kernel, describe({op, node, inputs, outputs}, function_name(node)));
+  return device_plan(kernel, request);
 }
 
+// What the engines' conversions don't take, a generated kernel may.
 Result<std::unique_ptr<OpPlan>> conversion_on_device(const TensorDesc& from, const TensorDesc& to,
                                                      const PlanRequest& request) {
-  CONVOY_TRY(cuda::LayoutConversion conversion,
-             cuda::LayoutConversion::make(from, to, *request.cuda, request.target_sms));
-  return std::unique_ptr<OpPlan>(std::make_unique<ConversionPlan>(std::move(conversion)));
+  auto conversion = cuda::LayoutConversion::make(from, to, *request.cuda, request.target_sms);
+  if (conversion.ok()) return std::unique_ptr<OpPlan>(std::make_unique<ConversionPlan>(*std::move(conversion)));
+  if (conversion.error().code != ErrorCode::unsupported) return conversion.error();
+  const auto kernel = describe_conversion(from, to, "convoy_convert");
+  if (!kernel.ok()) return conversion.error();
+  return device_plan(*kernel, request);
 }
 
 Result<void> check_compiler_on_device(const PlanRequest&) {
