@@ -234,7 +234,7 @@ for line in sys.stdin:
         self.assertIn("exit code -9", late["broken"])
         floors = {"floor": {"peaks": {}, "rows": [{"network": "resnet50", "type": "f16", "batch": 1, "floor_ms": 0.5}]}}
         summary = step.summary([floors, first, again, dead, late])
-        self.assertEqual(summary["table"], [["resnet50", "f16", 1, 0.5, {"graph": [6.0, None], "convoy": [2.0, None], "jit": [3.0, None]}]])
+        self.assertEqual(summary["table"], [["resnet50", "f16", 1, 0.5, {"graph": [6.0, None, 0.083], "convoy": [2.0, None, 0.25], "jit": [3.0, None, 0.167]}]])
         self.assertEqual(summary["convoy_over_best"], {"geomean": 1.5, "least": 1.5, "each": {"resnet50 f16 1": 1.5}})
         self.assertEqual((len(summary["broken"]), summary["about"]), (2, {"device": "fake"}))
 

@@ -74,7 +74,7 @@ class Networks(harness.Step):
             known["peers"] = {**row["peers"], **known["peers"]}
         floors = next((each["floor"] for each in rows if "floor" in each), {"rows": []})
         of = {(row["network"], row["type"], row["batch"]): row["floor_ms"] for row in floors["rows"]}
-        table = [[*key, of.get(key), {name: times_of(found) for name, found in row["peers"].items()}] for key, row in merged.items()]
+        table = [[*key, of.get(key), {name: times_of(found, of.get(key)) for name, found in row["peers"].items()}] for key, row in merged.items()]
         return {"about": next((each["about"] for each in rows if "about" in each), None), "table": table, "convoy_over_best": ratios(merged.values()),
                 "broken": [each for each in rows if "broken" in each], "peaks": floors.get("peaks"), "floors": floors["rows"], "rows": list(merged.values())}
 
@@ -104,9 +104,12 @@ class Compiled(harness.Step):
         return {"failed": [row for row in rows if row["exit_code"]], "rows": rows}
 
 
-def times_of(found):
-    """Milliseconds singly and in a row, or why there are none."""
-    return found.get("not_measured") or [round(found[kind]["median"], 4) if kind in found else None for kind in ("single_ms", "row_ms")]
+def times_of(found, floor_ms):
+    """Milliseconds singly and in a row and the share of the floor, or why there are none."""
+    if "not_measured" in found:
+        return found["not_measured"]
+    times = [round(found[kind]["median"], 4) if kind in found else None for kind in ("single_ms", "row_ms")]
+    return [*times, floor_ms and round(floor_ms / (times[1] or times[0]), 3)]
 
 
 def ratios(rows):
