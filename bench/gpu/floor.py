@@ -48,9 +48,9 @@ def layers(module, shape):
             per_output = part.weight.numel() / part.weight.shape[0]
             transposed = isinstance(part, nn.modules.conv._ConvTransposeNd)
             flops = 2 * per_output * (x if transposed else y)
-            found.append(Layer(str(node.target), kind_of(part), flops, x + y, weights))
+            found.append(Layer(node.target, kind_of(part), flops, x + y, weights))
         elif "pool" in (type(part).__name__ if part else getattr(node.target, "__name__", "")).lower():
-            found.append(Layer(str(node.target), "pool", 0, size(operands[0]) + size(node), 0))
+            found.append(Layer(node.target if part else node.name, "pool", 0, size(operands[0]) + size(node), 0))
         else:
             if len(operands) == 2 and "cat" not in str(node.target) and behind[node] >= 0:  # the other operand is read, too
                 last = found[behind[node]]
@@ -141,15 +141,16 @@ def shares(row, floor_ms):
     return {name: floor_ms / time for name, time in times.items() if time}
 
 
-def rows(peaks, measured, size=None):
-    """A row for each that is compared."""
+def rows(peaks, measured):
+    """A row for each that is compared, and its layers."""
     found = {}
     for network, type_, batch in peer_networks.cells():
+        shape = (batch, *peer_networks.dims(network))
         if (network, batch) not in found:
-            found[network, batch] = layers(peer_networks.folded(network), (batch, *peer_networks.dims(network, size)))
+            found[network, batch] = layers(peer_networks.folded(network), shape)
         row = {"network": network, "type": type_, "batch": batch, **floor(found[network, batch], type_, peaks)}
         beside = measured.get((network, type_, batch))
-        yield row | ({"share": shares(beside, row["floor_ms"])} if beside else {}), found[network, batch]
+        yield row | ({"share": shares(beside, row["floor_ms"])} if beside and tuple(beside["shape"]) == shape else {}), found[network, batch]
 
 
 def main():
