@@ -1,15 +1,20 @@
 """Programs that convolve, as people write them: nothing of Convoy is in here.
 
-    programs.py NAME [--benchmark] [--device cuda]      then commands on standard input (answering.py)
+    programs.py NAME [--benchmark] [--compile MODE] [--device cuda]      then commands on standard input (answering.py)
 
 first      {"seconds": of the first step, "since_start": seconds since this process began, "loss"}
 steps N    {"milliseconds": a step, "each": of every one, "losses"}
 kernels N  {"milliseconds": that the GPU's kernels of a step take together, "launches": of a step}
+operators  {"calls": of a step, by operator that convolves, "generated": kernels that torch.compile wrote and named so}
+memory     {"allocated", "reserved": PyTorch's peaks in bytes, "process": what the driver says that this process has}
 
 The first five are those that nobody here had tried when issue 54 was filed; the second five were chosen before any of them was timed
 (1D, 3D, segmentation, detection, diffusion). Inputs are random and stay the same; each program has the type that it is usually run in.
 """
 import argparse
+import os
+import re
+import subprocess
 import time
 
 BEGIN = time.time()
@@ -258,12 +263,15 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("program", choices=PROGRAMS)
     arguments.add_argument("--benchmark", action="store_true")
+    arguments.add_argument("--compile", help="torch.compile's mode")
     arguments.add_argument("--device", default="cuda")
     arguments = arguments.parse_args()
     torch.backends.cudnn.benchmark = arguments.benchmark
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
     torch.manual_seed(1)
     program = PROGRAMS[arguments.program](arguments.device)
+    if arguments.compile:
+        program.model = torch.compile(program.model, mode=arguments.compile)
 
     def wait():
         if arguments.device == "cuda":
@@ -299,7 +307,21 @@ def main():
         events = [event for event in profile.key_averages() if event.device_time_total > 0]  # launches are events, too
         return {"milliseconds": 1e-3 * sum(event.device_time_total for event in events) / int(count), "launches": sum(event.count for event in events) / int(count)}
 
-    answer({"first": first, "steps": steps, "kernels": kernels})
+    def operators():
+        wait()
+        with torch.profiler.profile() as profile:
+            program.step()
+            wait()
+        names = [(event.key, event.count) for event in profile.key_averages() if "conv" in event.key]
+        return {"calls": {name: count for name, count in names if name.startswith("aten::")},
+                "generated": {name: count for name, count in names if name.startswith("triton_")}}
+
+    def memory():
+        listed = subprocess.run(["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"], capture_output=True, text=True)
+        own = re.search(rf"^{os.getpid()}, (\d+)$", listed.stdout, re.M)
+        return {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved(), "process": int(own[1]) << 20 if own else None}
+
+    answer({"first": first, "steps": steps, "kernels": kernels, "operators": operators, "memory": memory})
 
 
 if __name__ == "__main__":

@@ -299,10 +299,10 @@ class Page(harness.Step):
 
 
 class Programs(harness.Step):
-    """overhead of a call, threads, captured graphs, two ranks, JAX, and --deterministic"""
+    """overhead of a call, threads, captured graphs, two ranks, and --deterministic"""
 
     def units(self):
-        return ["overhead", "threads", "graph", "overlap", "ranks", "jax", *[f"deterministic {name}" for name in ("resnext50", "unet", "mobilenet_v2", "unet3d")]]
+        return ["overhead", "threads", "graph", "overlap", "ranks", *[f"deterministic {name}" for name in ("resnext50", "unet", "mobilenet_v2", "unet3d")]]
 
     def run(self, unit):
         what, *more = unit.split()
@@ -354,9 +354,6 @@ class Programs(harness.Step):
 
     def graph(self):
         return self.both("graph")
-
-    def jax(self):
-        return self.both("jax")
 
     def overlap(self):
         return self.both("overlap", environment=every_gpu())
