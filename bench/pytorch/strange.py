@@ -209,7 +209,9 @@ def rank(answers):
     local = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(local % torch.cuda.device_count())
     dist.init_process_group("nccl" if torch.cuda.device_count() > 1 else "gloo")
-    print(json.dumps({"rank": local, "devices": torch.cuda.device_count(), **answers()}), flush=True)
+    line = json.dumps({"rank": local, "devices": torch.cuda.device_count(), **answers()})
+    sys.stdout.write(line + "\n")  # whole, also where output isn't held back: another rank writes, too
+    sys.stdout.flush()
     dist.destroy_process_group()
 
 

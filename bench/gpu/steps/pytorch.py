@@ -333,14 +333,17 @@ class Programs(harness.Step):
                 "median_microseconds_a_call": {mode: spread([r[mode, copy]["median"] for r in rounds for copy in range(3)]) for mode in modes},
                 "over_plain": {mode: statistics.median(least[mode]) / statistics.median(least["plain"]) for mode in modes if mode != "plain"}}
 
+    MODES = ("plain", "recorded", "steered", "in place")
+
     def both(self, *arguments, prefix=(), environment=None):
-        """Plain, recorded, steered."""
+        """Plain, recorded, steered, and with Convoy's depthwise engine in place of plans."""
         answers = {}
         record = harness.OUT / f"{arguments[0]}.jsonl"
         rules = harness.OUT / "in-place.rules"
         rules.write_text("* -> cuda.depthwise\n")
         in_place = under("--no-db", "--rules", rules, "--record", f"{record}.in-place")
-        for mode, before in (("plain", []), ("recorded", under("--record", record)), ("steered", under("--engines", "*")), ("in place", in_place)):
+        commands = {"plain": [], "recorded": under("--record", record), "steered": under("--engines", "*"), "in place": in_place}
+        for mode, before in ((mode, commands[mode]) for mode in self.MODES):
             done = subprocess.run([*map(str, before), *(prefix or [PYTHON]), str(PROGRAMS / "strange.py"), *arguments], capture_output=True, text=True,
                                   timeout=200, env=environment or plain_environment())
             lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
