@@ -37,13 +37,14 @@ struct Place {
 struct Load {
   int input;  // of the node; -1: no tensor, the value is 1 inside
   Place place;
-  double outside = 0;  // the value there,
-  int otherwise = -1;  // or that of this load, which stands behind
+  double outside = 0;                // the value there,
+  int otherwise = -1;                // or that of this load, which stands behind
+  std::vector<double> numbers = {};  // of no tensor: the values, finite and part of the text
 };
 
-// value[i] = value of all positions of the folded dims, joined two at a time by `join`, in any order, from `start` on. The inputs of `value` are
-// the loads, then what earlier folds gave; `then`, where it has a result, is applied to the outcome, which is for it
-// the input that is numbered like this fold.
+// value[i] = value of all positions of the folded dims, joined two at a time by `join`, in any order, from `start` on.
+// The inputs of `value` are the loads, then what earlier folds gave; `then`, where it has a result, is applied to the
+// outcome, which is for it the input that is numbered like this fold.
 struct Fold {
   Expression join;  // of two inputs
   double start;

@@ -74,10 +74,54 @@ std::optional<Schedule> transposing(const Lowered& space) {
   return std::nullopt;
 }
 
+// Whether an expression is the product of inputs 0 and 1 alone.
+bool is_product(const Expression& expression, Function function) {
+  const auto is_input = [](const Term& term, int index) { return term.kind == Term::input && term.index == index; };
+  return expression.steps.size() == 1 && expression.steps[0].function == function &&
+         is_input(expression.steps[0].a, 0) && is_input(expression.steps[0].b, 1) &&
+         expression.result == Term{Term::step, 0};
+}
+
+// One fold that adds up products of loads 0 and 1 over one dim, each of which has a dim of its own that is long.
+std::optional<Schedule> multiplying(const Computation& computation, const Lowered& space) {
+  const int k = static_cast<int>(space.kept.size());
+  if (!is_floating(computation.type) || computation.folds.size() != 1 || space.folded.size() != 1 ||
+      space.stores.size() != 1 || space.loads.size() < 2) {
+    return std::nullopt;
+  }
+  const Fold& fold = computation.folds[0];
+  if (!is_product(fold.value, Function::mul) || !is_product(fold.join, Function::add) || !fold.then.empty()) {
+    return std::nullopt;
+  }
+  if (!space.loads[0].guarded.empty() || !space.loads[1].guarded.empty() || space.size(k) < kShort) return std::nullopt;
+  Schedule schedule;
+  for (int d = 0; d < k; ++d) {  // the last ones, which are closest together in the output
+    const bool a = space.loads[0].depends_on(d), b = space.loads[1].depends_on(d);
+    if (space.size(d) < kShort || a == b) continue;
+    (a ? schedule.product_rows : schedule.columns) = d;
+  }
+  if (schedule.product_rows < 0 || schedule.columns < 0) return std::nullopt;
+  schedule.left = 0;
+  schedule.right = 1;
+  const auto blocks = [&](std::int64_t tile) {
+    std::int64_t count = 1;
+    for (int d = 0; d < k; ++d) {
+      const bool in_tiles = d == schedule.product_rows || d == schedule.columns;
+      count *= in_tiles ? (space.size(d) + tile - 1) / tile : space.size(d);
+    }
+    return count;
+  };
+  constexpr std::int64_t kEnoughBlocks = 128;  // one for each multiprocessor of an H100, nearly
+  schedule.tile = blocks(64) < kEnoughBlocks ? 32 : 64;
+  schedule.blocks = blocks(schedule.tile);
+  return schedule;
+}
+
 }  // namespace
 
-Schedule schedule_of(const Lowered& space, bool has_folds) {
-  if (auto tiles = has_folds ? std::nullopt : transposing(space)) return *tiles;
+Schedule schedule_of(const Computation& computation, const Lowered& space) {
+  const bool has_folds = !computation.folds.empty();
+  if (auto tiles = has_folds ? multiplying(computation, space) : transposing(space)) return *tiles;
   Schedule schedule;
   const int kept = static_cast<int>(space.kept.size());
   if (has_folds && !space.folded.empty()) {

@@ -256,6 +256,7 @@ TEST(GeneratedProducts, AreWhatOperatorsCompute) {
   cases.add(gemm(0, 0, 0.5, -2),
             {some(DataType::f32, {4, 6}), some(DataType::f32, {6, 5}), some(DataType::f32, {4, 1})});
   EXPECT_TRUE(cases.refusals().empty()) << cases.refusals().begin()->first;
+  EXPECT_GT(cases.with_schedule("product"), 12);
   cases.run();
   expect_compiles(cases);
 }

@@ -1,0 +1,100 @@
+// Folds: rows and windows.
+#include <fmt/format.h>
+
+#include "generate/writer.h"
+
+namespace convoy::generate {
+
+void Writer::rows() {
+  const bool window = schedule_.rows == 1;
+  kernel_.schedule =
+      window ? fmt::format("window{{vector={}}}", schedule_.vector)
+             : fmt::format("rows{{block={},rows={},vector={}}}", kernel_.block, schedule_.rows, schedule_.vector);
+  const char* const row = window ? "0" : schedule_.along_folded ? "threadIdx.x % {0}" : "threadIdx.x / {1}";
+  const char* const lane = window ? "threadIdx.x" : schedule_.along_folded ? "threadIdx.x / {0}" : "threadIdx.x % {1}";
+  text_ +=
+      fmt::format("  const int row = {}, lane = {};\n", fmt::format(fmt::runtime(row), schedule_.rows, schedule_.lanes),
+                  fmt::format(fmt::runtime(lane), schedule_.rows, schedule_.lanes));
+  text_ += fmt::format("  const U own = blockIdx.x * static_cast<U>({}) + lane;\n", schedule_.lanes);
+  if (window) {
+    text_ += fmt::format("  if (own >= static_cast<U>({})) return;\n  const U i = own;\n", schedule_.kept);
+  } else {
+    text_ += fmt::format("  __shared__ C exchange[{}];\n", kernel_.block);
+    text_ += fmt::format("  const bool active = own < static_cast<U>({});\n  const U i = active ? own : 0;\n",
+                         schedule_.kept);
+  }
+  text_ += positions_text(space_, 0, kept_, "i", schedule_.along_folded ? 1 : schedule_.vector, "  ");
+  std::vector<const Body*> bodies;
+  for (const auto* each : {&folded_, &results_}) {
+    for (const Body& body : *each) bodies.push_back(&body);
+  }
+  for (const auto& [i, body] : then_) bodies.push_back(&body);
+  for (const int value : needed(bodies, false)) load(value, "  ");
+  for (std::size_t i = 0; i < folded_.size(); ++i) fold(i);
+  stores();
+}
+
+void Writer::loop(const std::vector<const Body*>& bodies) {
+  if (schedule_.rows == 1 && schedule_.folded <= 32) text_ += "  _Pragma(\"unroll\")\n";
+  text_ += fmt::format("  for (U f = row; f < static_cast<U>({}); f += {}) {{\n", schedule_.folded, schedule_.rows);
+  text_ += positions_text(space_, kept_, space_.rank(), "f", schedule_.along_folded ? schedule_.vector : 1, "    ");
+  for (const int value : needed(bodies, true)) load(value, "    ");
+}
+
+// s<index>[..] = the fold; one value, or a vector's of kept positions.
+void Writer::fold(std::size_t index) {
+  const int count = schedule_.vector;
+  text_ += fmt::format("  C s{}[{}];\n  fill<{}>(s{}, {});\n", index, count, count, index,
+                       starts_[index].of([](int) { return std::string(); }));
+  loop({&folded_[index]});
+  const std::string value = folded_[index].of(value_at());
+  const auto joined = [&](const std::string& a, const std::string& b) {
+    return joins_[index].of([&](int which) { return which == 0 ? a : b; });
+  };
+  const std::string sum = fmt::format("s{}[k]", index);
+  text_ += fmt::format("    _Pragma(\"unroll\") for (int k = 0; k < {}; ++k) {} = {};\n  }}\n", count, sum,
+                       joined(sum, value));
+  if (schedule_.along_folded && count > 1) {
+    const std::string first = fmt::format("s{}[0]", index);
+    text_ +=
+        fmt::format("  _Pragma(\"unroll\") for (int k = 1; k < {}; ++k) {} = {};\n", count, first, joined(first, sum));
+  }
+  const int left = vectors_kept() ? count : 1;
+  if (schedule_.rows > 1) {
+    text_ += fmt::format(
+        "  join_rows<{}, {}, {}>(reinterpret_cast<C(&)[{}]>(s{}), exchange, row, lane, [](C a, C b) {{ return {}; "
+        "}});\n",
+        schedule_.rows, schedule_.lanes, left, left, index, joined("a", "b"));
+  }
+  const auto then = then_.find(index);
+  if (then != then_.end()) {
+    text_ += fmt::format("  _Pragma(\"unroll\") for (int k = 0; k < {}; ++k) s{}[k] = {};\n", left, index,
+                         then->second.of(value_at()));
+  }
+}
+
+void Writer::stores() {
+  std::vector<const Body*> each;
+  std::vector<std::size_t> of_each, of_kept;
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    if (reads_folded(space_, space_.stores[i])) {
+      each.push_back(&results_[i]);
+      of_each.push_back(i);
+    } else {
+      of_kept.push_back(i);
+    }
+  }
+  const bool window = schedule_.rows == 1;
+  if (!of_kept.empty()) {
+    text_ += window ? "  {\n" : "  if (active && row == 0) {\n";
+    for (const std::size_t i : of_kept) store(i, "    ");
+    text_ += "  }\n";
+  }
+  if (of_each.empty()) return;
+  if (!window) text_ += "  if (!active) return;\n";
+  loop(each);
+  for (const std::size_t i : of_each) store(i, "    ");
+  text_ += "  }\n";
+}
+
+}  // namespace convoy::generate
