@@ -98,10 +98,11 @@ std::string Writer::load_into(const std::string& to, int index, int count, const
   const Access& access = space_.loads[static_cast<std::size_t>(index)];
   const PlaceText place = place_text(access, name_);
   std::string inside;
-  if (load.input < 0) {
-    const std::string one =
-        load.numbers.empty() ? "static_cast<C>(1)" : fmt::format("{}_numbers{}[{}]", name_, index, place.offset);
-    inside = fmt::format("fill<{}>({}, {});\n", count, to, one);
+  if (!load.numbers.empty()) {
+    inside = fmt::format("load_apart<{}>({}, {}_numbers{} + ({}), static_cast<I>({}));\n", count, to, name_, index,
+                         place.offset, count > 1 ? *access.step(schedule_.vector_dim) : 0);
+  } else if (load.input < 0) {
+    inside = fmt::format("fill<{}>({}, static_cast<C>(1));\n", count, to);
   } else if (count > 1 && access.side_by_side(schedule_.vector_dim, count)) {
     inside = fmt::format("load<{}>({}, x{} + ({}));\n", count, to, load.input, place.offset);
   } else if (count > 1) {

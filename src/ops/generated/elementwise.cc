@@ -56,6 +56,19 @@ Result<Computation> cast(const Described& d) {
   return mapped(computed_in(x.type), {{0, x}}, d.outputs[0], generate::itself());
 }
 
+// Powers of any type of a base of floats.
+Result<Computation> pow(const Described& d) {
+  const TensorDesc &x = d.inputs[0].desc, &exponent = d.inputs[1].desc;
+  if (!is_floating(x.type)) return no_kernel(d, "powers of integers");
+  std::optional<double> power;
+  if (d.inputs[1].constant != nullptr && exponent.elements() == 1) {
+    power = load_as_double(exponent.type, d.inputs[1].constant, 0);
+  }
+  return mapped(computed_in(x.type), {{0, x}, {1, exponent}}, d.outputs[0], written([&](auto in) {
+                  return power == 2 ? in(0) * in(0) : power == 3 ? in(0) * in(0) * in(0) : elements::pow(in(0), in(1));
+                }));
+}
+
 Result<Computation> identity(const Described& d) {
   const DataType moved = moved_as(d.outputs[0].type);
   return mapped(moved, {{0, as_type(d.inputs[0].desc, moved)}}, as_type(d.outputs[0], moved), generate::itself());
@@ -97,8 +110,9 @@ Result<Computation> batch_normalization(const Described& d) {
 }
 
 constexpr NamedRule kRules[] = {
-    {"Clip", clip},     {"Where", where},       {"PRelu", prelu},     {"Cast", cast},
-    {"CastLike", cast}, {"Identity", identity}, {"Dropout", dropout}, {"BatchNormalization", batch_normalization},
+    {"Clip", clip},       {"Where", where},   {"PRelu", prelu},
+    {"Cast", cast},       {"CastLike", cast}, {"Identity", identity},
+    {"Dropout", dropout}, {"Pow", pow},       {"BatchNormalization", batch_normalization},
 };
 
 }  // namespace

@@ -165,6 +165,21 @@ TEST(GeneratedReductions, AreWhatOperatorsCompute) {
       cases.add(node_of("RMSNormalization", {}, 23), {x, a}, Layout::nchw, {1e-4, 1e-4});
     }
   }
+  for (const DataType type : {DataType::f32, DataType::f16}) {
+    for (const char* op : {"ArgMax", "ArgMin"}) {
+      for (const std::int64_t last : {0, 1}) {
+        const NodeDesc node = node_of(op, {{"axis", std::int64_t{1}}, {"select_last_index", last}});
+        cases.add(node, {some(type, {2, 40, 3, 5})}, Layout::nhwc);
+        cases.add(node, {tensor(type, {1, 6, 1}, {1, 3, 3, -2, -2, 0})});
+      }
+      cases.add(node_of(op, {{"axis", std::int64_t{-1}}, {"keepdims", std::int64_t{0}}}), {some(type, {5, 200})});
+    }
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      cases.add(node_of("LRN", {{"size", std::int64_t{5}}, {"alpha", 0.1}}), {some(type, {2, 8, 4, 5})}, layout,
+                {1e-4, 1e-4});
+      cases.add(node_of("LRN", {{"size", std::int64_t{4}}}), {some(type, {1, 7, 3})}, layout, {1e-4, 1e-4});
+    }
+  }
   for (const auto& [why, count] : cases.refusals()) EXPECT_NE(why.find("of integers"), std::string::npos) << why;
   EXPECT_GT(cases.with_schedule("rows"), 60);
   cases.run();
@@ -196,6 +211,23 @@ TEST(GeneratedMovement, IsWhatOperatorsMove) {
       }
       const Dims sizes{3, 5, 8};
       cases.add(node_of("Split", {{"axis", std::int64_t{1}}, {"split", sizes}}, 11, 3), {x}, layout);
+    }
+    for (const std::int64_t axis : {0, 1, 3}) {
+      cases.add(node_of("Gather", {{"axis", axis}}), {x, longs({2, 3}, {0, -1, 1, 1, 0, -2})});
+    }
+    cases.add(node_of("Gather", {{"axis", std::int64_t{1}}}), {x, longs({}, {3})});
+    if (is_floating(type)) {
+      cases.add(node_of("Pow"), {x, some(type, {20}, -2, 3)}, Layout::nhwc);
+      for (const double power : {2.0, 3.0, 0.5}) cases.add(node_of("Pow"), {x, floats({}, {power})});
+      cases.add(node_of("QuantizeLinear"),
+                {some(type, {2, 16, 6, 20}), tensor(type, {}, {0.03125}), tensor(DataType::u8, {}, {7})});
+      cases.add(node_of("QuantizeLinear", {{"axis", std::int64_t{1}}}),
+                {some(type, {2, 3, 6, 20}), tensor(type, {3}, {0.5, 0.25, 1}), tensor(DataType::s8, {3}, {7, 0, -3})},
+                Layout::nhwc);
+      cases.add(node_of("DequantizeLinear", {{"axis", std::int64_t{1}}}),
+                {some(DataType::s8, {2, 3, 6, 20}, -128, 127), tensor(type, {3}, {0.5, 0.25, 1}),
+                 tensor(DataType::s8, {3}, {7, 0, -3})},
+                Layout::nhwc);
     }
     cases.add(node_of("Where"), {varied(DataType::boolean, {2, 16, 1, 20}, random), x, varied(type, {}, random)},
               Layout::nhwc);

@@ -81,9 +81,34 @@ Result<Computation> split(const Described& d) {
   return made;
 }
 
+// Of indices that are known, which are a table.
+Result<Computation> gather(const Described& d) {
+  const TensorDesc &x = d.inputs[0].desc, &indices = d.inputs[1].desc;
+  if (d.inputs[1].constant == nullptr) return no_kernel(d, "indices that aren't known beforehand");
+  CONVOY_TRY(const int axis, axis_of(d));
+  const std::int64_t size = x.dims[static_cast<std::size_t>(axis)];
+  Coordinate looked_up;
+  CONVOY_TRY(const std::vector<std::int64_t> given, constant_integers(d.node, d.inputs, 1));
+  for (const std::int64_t index : given) {
+    if (index < -size || index >= size) return no_kernel(d, "an index outside");
+    looked_up.table.push_back(static_cast<std::int32_t>(index < 0 ? index + size : index));
+  }
+  std::int64_t step = 1;
+  for (int i = indices.rank() - 1; i >= 0; --i) {
+    looked_up.parts.push_back({axis + i, step});
+    step *= indices.dims[static_cast<std::size_t>(i)];
+  }
+  Place place{x, {}};
+  for (int i = 0; i < x.rank(); ++i) {
+    const int dim = i < axis ? i : i - 1 + indices.rank();
+    place.coordinates.push_back(i == axis ? looked_up : Coordinate::of(dim));
+  }
+  return moved(d.outputs[0], {{0, place}});
+}
+
 constexpr NamedRule kRules[] = {
-    {"Transpose", transpose}, {"Reshape", reshape}, {"Flatten", reshape}, {"Squeeze", reshape},
-    {"Unsqueeze", reshape},   {"Expand", expand},   {"Concat", concat},   {"Split", split},
+    {"Transpose", transpose}, {"Reshape", reshape}, {"Flatten", reshape}, {"Squeeze", reshape}, {"Unsqueeze", reshape},
+    {"Expand", expand},       {"Concat", concat},   {"Split", split},     {"Gather", gather},
 };
 
 }  // namespace

@@ -267,6 +267,60 @@ Result<Computation> lp_normalization(const Described& d) {
   return made;
 }
 
+// y = x / (bias + alpha / size * the sum of squares of neighbouring channels)^beta.
+Result<Computation> lrn(const Described& d) {
+  const TensorDesc& x = d.inputs[0].desc;
+  CONVOY_TRY(const std::int64_t size, d.node.integer("size", 1));
+  CONVOY_TRY(const double alpha, d.node.real("alpha", 1e-4));
+  CONVOY_TRY(const double beta, d.node.real("beta", 0.75));
+  CONVOY_TRY(const double bias, d.node.real("bias", 1));
+  Computation made{
+      .type = computed_in(x.type), .kept = x.dims, .folded = {size}, .loads = {}, .folds = {}, .stores = {}};
+  made.loads.push_back({0, Place::broadcast(x, x.rank())});
+  Place neighbour = Place::broadcast(x, x.rank());
+  neighbour.coordinates[1] = {{{1, 1}, {x.rank(), 1}}, -((size - 1) / 2), {}};
+  made.loads.push_back({0, neighbour});
+  made.folds.push_back(sum_of(written([](auto in) { return in(1) * in(1); })));
+  made.stores.push_back({0, Place::broadcast(d.outputs[0], x.rank()), written([&](auto in) {
+                           return in(0) * elements::pow(in(2) * (alpha / static_cast<double>(size)) + bias, -beta);
+                         })});
+  return made;
+}
+
+// The first or the last position of the extreme along an axis: the extreme, then the least or greatest number of a
+// position that has it.
+Result<Computation> arg_extreme(const Described& d) {
+  const TensorDesc& x = d.inputs[0].desc;
+  CONVOY_TRY(const std::int64_t given, d.node.integer("axis", 0));
+  CONVOY_TRY(const std::int64_t last, d.node.integer("select_last_index", 0));
+  if (x.rank() == 0) return no_kernel(d, "a scalar");
+  if (!is_floating(x.type)) return no_kernel(d, "of integers");
+  CONVOY_TRY(const int axis, normalize_axis(d.node, given, x.rank(), "axis"));
+  const std::int64_t size = x.dims[static_cast<std::size_t>(axis)];
+  constexpr std::int64_t kMostPositions = 1 << 12;  // which are part of the text
+  if (size > kMostPositions) return no_kernel(d, "an axis longer than 4096");
+  std::vector<bool> folds(x.dims.size());
+  folds[static_cast<std::size_t>(axis)] = true;
+  const Folding folding(x.dims, folds);
+  Computation made = folding.computation(computed_in(x.type), x);
+  Load position{-1, {TensorDesc::packed(x.type, {size}), {Coordinate::of(x.rank() - 1)}}};
+  for (std::int64_t i = 0; i < size; ++i) position.numbers.push_back(static_cast<double>(i));
+  made.loads.push_back(std::move(position));
+  const bool largest = d.node.op == "ArgMax";
+  const double none = last != 0 ? -1 : static_cast<double>(size);
+  made.folds.push_back(
+      {written([&](auto in) { return elements::select(largest ? in(0) < in(1) : in(1) < in(0), in(1), in(0)); }),
+       largest ? -kInfinity : kInfinity,
+       generate::itself(),
+       {}});
+  made.folds.push_back({generate::of(last != 0 ? Function::max : Function::min),
+                        none,
+                        written([&](auto in) { return elements::select(elements::equal(in(0), in(2)), in(1), none); }),
+                        {}});
+  made.stores.push_back({0, folding.place(with_reduced_dims(d.outputs[0], folds)), generate::itself(3)});
+  return made;
+}
+
 constexpr NamedRule kRules[] = {
     {"ReduceSum", reduce},
     {"ReduceMean", reduce},
@@ -286,6 +340,9 @@ constexpr NamedRule kRules[] = {
     {"GroupNormalization", group_normalization},
     {"MeanVarianceNormalization", mean_variance},
     {"LpNormalization", lp_normalization},
+    {"LRN", lrn},
+    {"ArgMax", arg_extreme},
+    {"ArgMin", arg_extreme},
 };
 
 }  // namespace
