@@ -145,6 +145,11 @@ bool call(void (*kernel)(Parameters...), void* const* arguments, unsigned grid, 
   return call(kernel, arguments, grid, block, backwards, std::index_sequence_for<Parameters...>());
 }
 
+template <class... Parameters>
+int parameters(void (*)(Parameters...)) {
+  return sizeof...(Parameters);
+}
+
 }  // namespace walk
 
 static inline void __syncthreads() { walk::pause(); }

@@ -1,0 +1,113 @@
+// Kernels of computations that no operator is: offsets beyond 32 bits, loads that stand in for others, tables, guarded
+// stores, what is refused.
+#include "generate/kernel.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <numeric>
+
+#include "generate/testing/walk.h"
+
+namespace convoy::generate {
+namespace {
+
+Computation copy_of(const TensorDesc& x, const TensorDesc& y) {
+  Computation made{.type = DataType::f32, .kept = y.dims, .folded = {}, .loads = {}, .folds = {}, .stores = {}};
+  made.loads.push_back({0, Place::broadcast(x, y.rank())});
+  made.stores.push_back({0, Place::broadcast(y, y.rank()), itself()});
+  return made;
+}
+
+std::vector<float> run(const Computation& computation, std::vector<const void*> inputs, std::size_t outputs) {
+  const auto kernel = write_kernel(computation, "kernel");
+  EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+  const auto walk = Walk::compile({&*kernel, 1});
+  EXPECT_TRUE(walk.ok()) << walk.error().message;
+  std::vector<float> y(outputs, -1);
+  std::vector<void*> pointers;
+  for (const int i : kernel->inputs) pointers.push_back(const_cast<void*>(inputs[static_cast<std::size_t>(i)]));
+  pointers.push_back(y.data());
+  const auto ran = walk->run(*kernel, pointers);
+  EXPECT_TRUE(ran.ok()) << ran.error().message;
+  return y;
+}
+
+// Of the memory in between no page is touched.
+TEST(Kernels, CountOffsetsBeyond32Bits) {
+  const std::int64_t far = (std::int64_t{1} << 32) + 8;
+  TensorDesc x = TensorDesc::packed(DataType::u8, {2, 8});
+  x.strides = {far, 1};
+  void* const memory = mmap(nullptr, static_cast<std::size_t>(far) + 64, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const bytes = static_cast<unsigned char*>(memory);
+  for (int i = 0; i < 8; ++i) {
+    bytes[i] = static_cast<unsigned char>(i);
+    bytes[far + i] = static_cast<unsigned char>(100 + i);
+  }
+  const std::vector<float> y = run(copy_of(x, TensorDesc::packed(DataType::f32, {2, 8})), {memory}, 16);
+  EXPECT_EQ(y, (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 100, 101, 102, 103, 104, 105, 106, 107}));
+  munmap(memory, static_cast<std::size_t>(far) + 64);
+}
+
+TEST(Kernels, CountInRangeWith32Bits) {
+  const TensorDesc x = TensorDesc::packed(DataType::f32, {2, 8});
+  const auto kernel = write_kernel(copy_of(x, x), "kernel");
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_NE(kernel->text.find("typedef int I;"), std::string::npos);
+  EXPECT_EQ(kernel->schedule, "map{vector=4}");
+  EXPECT_EQ(kernel->grid, 1U);
+}
+
+// y[i] = a[i] for i < 3, b[table[i]] where the table has a place, else 7.
+TEST(Kernels, TakeWhatStandsBehindALoadThatIsOutside) {
+  const TensorDesc a = TensorDesc::packed(DataType::f32, {3}), b = TensorDesc::packed(DataType::f32, {4});
+  Computation made = copy_of(a, TensorDesc::packed(DataType::f32, {6}));
+  made.loads = {{0, {a, {Coordinate::of(0)}}, 0, 1}, {1, {b, {Coordinate{{{0, 1}}, 0, {0, 0, 0, 3, -1, 1}}}}, 7}};
+  const std::vector<float> first{1, 2, 3}, second{10, 20, 30, 40};
+  EXPECT_EQ(run(made, {first.data(), second.data()}, 6), (std::vector<float>{1, 2, 3, 40, 7, 20}));
+}
+
+TEST(Kernels, StoreNothingOutside) {
+  const TensorDesc x = TensorDesc::packed(DataType::f32, {6}), y = TensorDesc::packed(DataType::f32, {2});
+  Computation made = copy_of(x, x);
+  made.stores[0].place = {y, {Coordinate::of(0, 1, -3)}};
+  std::vector<float> values(6);
+  std::iota(values.begin(), values.end(), 0.0F);
+  EXPECT_EQ(run(made, {values.data()}, 3), (std::vector<float>{3, 4, -1}));
+}
+
+// sum over r of x[i + r] * weight[r], with weights in the text.
+TEST(Kernels, HaveNumbersOfNoTensor) {
+  const TensorDesc x = TensorDesc::packed(DataType::f32, {5}), y = TensorDesc::packed(DataType::f32, {4});
+  Computation made = copy_of(x, y);
+  made.folded = {2};
+  made.loads = {{0, {x, {Coordinate{{{0, 1}, {1, 1}}, 0, {}}}}},
+                {-1, {TensorDesc::packed(DataType::f32, {2}), {Coordinate::of(1)}}, 0, -1, {0.25, 0.5}}};
+  made.folds = {{of(Function::add), 1, of(Function::mul), {}}};
+  made.stores[0].value = itself(2);
+  const std::vector<float> values{4, 8, 12, 16, 20};
+  EXPECT_EQ(run(made, {values.data()}, 4), (std::vector<float>{6, 9, 12, 15}));
+}
+
+TEST(Kernels, RefuseWhatTheyDontTake) {
+  const TensorDesc plain = TensorDesc::packed(DataType::f32, {1, 16, 4, 4});
+  const auto refusal = [&](const TensorDesc& x) {
+    const auto kernel = write_kernel(copy_of(x, plain), "kernel");
+    EXPECT_FALSE(kernel.ok());
+    return kernel.ok() ? std::string() : kernel.error().message;
+  };
+  EXPECT_NE(refusal(plain.with_layout(Layout::nchw8c)).find("channels in blocks"), std::string::npos);
+  TensorDesc narrow = plain;
+  narrow.type = DataType::f8_e4m3;
+  EXPECT_NE(refusal(narrow).find("type f8_e4m3"), std::string::npos);
+  Computation made = copy_of(plain, plain);
+  made.loads[0].place.coordinates[0].table.resize(1 << 20, 0);
+  const auto kernel = write_kernel(made, "kernel");
+  ASSERT_FALSE(kernel.ok());
+  EXPECT_NE(kernel.error().message.find("1048576 entries"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace convoy::generate
