@@ -47,7 +47,7 @@ class Explanation:
         for verdict in self.engines:
             if verdict.refusal is None:
                 rows.append((verdict.engine, _seconds(verdict.predicted_seconds), _seconds(verdict.measured_seconds),
-                             f"{verdict.workspace_bytes}", verdict.excluded or verdict.no_plan or ""))
+                             _bytes(verdict.workspace_bytes), verdict.excluded or verdict.no_plan or ""))
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = [self.problem]
         for row in rows:
@@ -77,6 +77,16 @@ def _seconds(value: Optional[float]) -> str:
         if value >= size:
             return f"{value / size:.3g} {unit}"
     return f"{value * 1e9:.3g} ns"
+
+
+def _bytes(count: int) -> str:
+    """As the command writes it: "512 B", "1.50 KiB"."""
+    if count < 1024:
+        return f"{count} B"
+    value, unit = count / 1024, 0
+    while value >= 1024:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f} {'KMGTP'[unit]}iB"
 
 
 class _Owner:

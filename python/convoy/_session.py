@@ -71,6 +71,10 @@ class Session:
         _c.call(_c.library.convoy_session_describe, self._handle, byref(info))
         return info
 
+    def __repr__(self) -> str:
+        given = ", ".join("x".join(map(str, dims)) for dims in self._shapes or []) or "the model's sizes"
+        return f"<convoy.Session of {self.network._name}: {given}, {self._info().steps} steps>"
+
     @property
     def seconds(self) -> float:
         """Of the run that ended last; 0: before."""

@@ -85,6 +85,7 @@ def test_a_network_says_what_it_takes(zoo):
 def test_prepare_then_run_and_see_the_steps(zoo, rng):
     session = zoo.prepare({"input": (1, 3, 64, 64)})
     assert session.seconds == 0 and all(step.seconds == 0 for step in session.steps())
+    assert repr(session) == f"<convoy.Session of 'zoo:squeezenet1_1': 1x3x64x64, {len(session.steps())} steps>"
     x = rng.standard_normal((1, 3, 64, 64), np.float32)
     (output,) = session.run({"input": x}).values()
     assert output.shape == (1, 1000)

@@ -1,5 +1,6 @@
 """Problems: what they say, who can run them, what is chosen, and why."""
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -48,6 +49,7 @@ def test_an_explanation_is_data_and_text():
     assert "engines='cpu.*'" in verdicts["onednn.gemm"].excluded
     text = str(explanation)
     assert f"chosen: {explanation.candidate} (heuristic)" in text and "cpu.depthwise: groups=1" in text
+    assert re.search(r"^  cpu\.direct +\S+ [um]s +\d+(\.\d+)? (B|KiB|MiB)$", text, re.M), text  # in units, as the command has it
     nothing = convoy.Problem(TEXT).explain(engines="cpu.depthwise", database=False)
     assert nothing.candidate is None and "chosen: none" in str(nothing)
 
