@@ -75,6 +75,24 @@ TEST(Assignment, OneLayoutEverywhere) {
   EXPECT_NE(refused.error().message.find("how='uniform:chwn'"), std::string::npos);
 }
 
+// A position embedding, say: what is read is brought into each layout when the network is prepared.
+TEST(Assignment, ConvolutionsOfConstants) {
+  GraphBuilder b;
+  const int y = b.node("Sigmoid", {b.conv(b.constant(spread({1, 16, 6, 5})), 16, 32, 3)});
+  b.output(b.node("Add", {b.conv(b.input("x", {1, 16, 6, 5}), 16, 32, 1), b.conv(y, 32, 32, 3)}));
+  for (const char* how : {"greedy", "uniform:nchw", "uniform:nhwc", "uniform:nchw8c", "uniform:nchw16c"}) {
+    for (const char* engines : {"*", "cpu.direct", "cpu.winograd,reference"}) {
+      NetworkOptions options = test_options();
+      options.how = how;
+      options.selection.filter.engines = engines;
+      const auto ran = prepared(b.graph, options);
+      ASSERT_TRUE(ran.ok()) << ran.error().message;
+      SCOPED_TRACE(std::string(how) + " " + engines);
+      expect_right(b.graph, *ran);
+    }
+  }
+}
+
 // As in SqueezeNet and DenseNet: what convolutions give is concatenated, normalised and split. In blocks that all parts
 // fill the only conversion is the one of the graph's output, as the first convolution reads nchw. Of one image nothing
 // is copied.

@@ -218,7 +218,7 @@ class Lowering {
     step.place = place;
     step.threads = assigned.sides.threads;
     step.inputs.assign(kConvStepInputs, kAbsent);
-    step.inputs[0] = slot_of(inputs.data, assigned.sides.reads, place);
+    CONVOY_TRY(step.inputs[0], slot_in(inputs.data, assigned.sides.reads, place));
     const bool narrowed = weights && weights->desc.type != graph_.values[inputs.weights].desc.type;
     if (!packs_weights && narrowed) {
       step.inputs[1] = add_slot(kAbsent, Slot{weights->desc, Home::constant, 0, *weights, place});
@@ -234,7 +234,7 @@ class Lowering {
       bias_type = graph_.values[inputs.bias].desc.type;
     }
     if (inputs.residual != kAbsent) {
-      CONVOY_TRY(step.inputs[3], residual_slot(inputs.residual, assigned.sides.writes, place));
+      CONVOY_TRY(step.inputs[3], slot_in(inputs.residual, assigned.sides.writes, place));
     }
     step.inputs[4] = row_major(inputs.slopes);
     step.inputs[5] = row_major(inputs.scales);
@@ -292,12 +292,14 @@ class Lowering {
     return std::optional(std::move(ready));
   }
 
-  // z is described like out, so a constant one has to be brought into the format here.
-  Result<int> residual_slot(int value, const Format& format, int place) {
+  // What a convolution reads, x or z, in the format that it wants. Conversions have seen to it but for constants.
+  Result<int> slot_in(int value, const Format& format, int place) {
     const HostTensor* constant = graph_.constant_of(value);
     if (constant == nullptr) return slot_of(value, format, place);
-    TensorDesc desc = constant->desc.with_layout(format.layout);
+    TensorDesc desc = constant->desc;
+    if (desc.rank() >= 3) desc = desc.with_layout(format.layout);
     if (desc.type == DataType::f32) desc.type = format.real;
+    if (desc == constant->desc) return slot_of(value, format, place);
     CONVOY_TRY(HostTensor ready, converted(*constant, desc));
     return add_slot(kAbsent, Slot{ready.desc, Home::constant, 0, std::move(ready), place});
   }
