@@ -110,6 +110,35 @@ TEST(PackedPlan, KeepsConstantWeightsAndPacksOthersEachTime) {
   EXPECT_EQ(out, -5);
 }
 
+// Reads no weights: the windows of its problem lie in padding.
+class PaddingPlan : public PackedPlan {
+ public:
+  explicit PaddingPlan(const ConvProblem& problem)
+      : PackedPlan(problem, Candidate{"test.padding", {}}, 1, 0, 0, /*mixes_groups=*/true) {}
+
+ private:
+  void pack(const void*, void*, ThreadTeam*) const override {}
+  Result<void> run(const ConvArgs& args, const void*, void*, ThreadTeam&) const override {
+    std::fill_n(static_cast<float*>(args.out), 2, NAN);
+    return {};
+  }
+};
+
+TEST(PackedPlan, KeepsConstantWeightsThatNoWindowReads) {
+  const auto problem = parse_problem("dgrad:x=f32,1x1x1x2:w=f32,1x1x1x3:y=f32,1x1x1x1:pad=0x3/0x1:stride=1x4");
+  ASSERT_TRUE(problem.ok()) << problem.error().message;
+  const float weights[3] = {1, 2, 3}, y = 4;
+  float x[2];
+  PaddingPlan plan(*problem);
+  ASSERT_TRUE(plan.keep(weights).ok());
+  OneThread team;
+  ConvArgs args;  // without w
+  args.y = &y;
+  args.out = x;
+  ASSERT_TRUE(plan.execute(args, {team, nullptr, 0}).ok());
+  EXPECT_EQ(x[0], 0);
+}
+
 TEST(PackedPlan, RefusesASmallWorkspaceAndALargerTeam) {
   NegatePlan plan;
   OneThread one, two(2);
