@@ -310,6 +310,16 @@ m (float[N,4] x) => (int64[K,1] counts, float[M] all) {
     v = Gather(row, j)
     h2 = Concat<axis = 0>(h, v) }>
 }""", {"x": np.maximum(X @ reals(3, 4), 0)}, {"x": np.maximum(reals(5, 4), 0)}, {"x": np.zeros((2, 4), np.float32)})
+case("rows of no known rank, and no trips", """
+m (float[N,3] x, int64 n) => (float[] rows) {
+  yes = Constant<value = bool {1}>()
+  rows = Loop(n, yes)<body = l (int64 i, bool go) => (bool go2, float[] row) {
+    go2 = Identity(go)
+    r = Gather<axis = 0>(x, i)
+    row = Loop(i, yes, r)<body = l2 (int64 j, bool go3, float[] h) => (bool go4, float[] h2) {
+      go4 = Identity(go3)
+      h2 = Add(h, r) }> }>
+}""", *({"x": X, "n": count(n)} for n in (2, 0, 1)), {"x": reals(0, 3), "n": count(0)})
 case("a size that data decides, and no trips", """
 m (float[N] x, int64 n) => (int64[K,M] rows) {
   yes = Constant<value = bool {1}>()

@@ -191,6 +191,7 @@ class LoopStep final : public DynamicStep {
 
   // Scan output k of no trips: no rows of the size that the body declares. As in ONNX Runtime a size that has a name
   // only is 0; what is not declared is what the first trip's would have been, as far as it follows from sizes, else 0.
+  // Where not even the rank is known the rows are the only dim, as there.
   Result<HostTensor> without_trips(std::span<const HostTensor* const> inputs, std::size_t k) const {
     Graph graph = *node_.bodies[0];
     for (std::size_t i = 2; i < inputs.size(); ++i) {
@@ -209,10 +210,7 @@ class LoopStep final : public DynamicStep {
     const std::size_t output = 1 + carried_ + k;
     const Value& value = graph.values[graph.outputs[output]];
     const NetworkValue& declared = node_.bodies[0]->output_info[output];
-    if (!value.known && !declared.known_rank) {
-      return bad(node_, fmt::format("output {} has no rows, and no known size", carried_ + k));
-    }
-    Dims dims = value.known ? value.desc.dims : declared.dims;
+    Dims dims = value.known ? value.desc.dims : declared.known_rank ? declared.dims : Dims{};
     for (std::size_t d = 0; d < dims.size(); ++d) {
       const bool named = declared.known_rank && d < declared.dims.size() && !declared.dim_names[d].empty();
       dims[d] = named ? 0 : std::max<std::int64_t>(dims[d], 0);
