@@ -147,7 +147,7 @@ class Operands:
         self._check(argument, found, type_name)
         if found.dims != dims and not (dims == (1,) and found.dims == ()):
             raise InvalidArgument(f"{argument} has the sizes {sizes(found.dims)}, the problem takes {sizes(dims)}")
-        if dims != (1,) and found.strides != (1,):
+        if dims not in ((0,), (1,)) and found.strides != (1,):  # of no element, or one, the stride says nothing
             raise InvalidArgument(f"{argument} has the stride {sizes(found.strides)}, it must be 1")
         return found
 

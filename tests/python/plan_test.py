@@ -129,6 +129,12 @@ def test_the_epilogue_has_its_arrays(rng):
             plan(x, w, **arguments)
 
 
+def test_a_bias_of_no_channels(rng):
+    plan = convoy.Problem("dgrad:x=f32,1x0x4x4:w=f32,2x0x1x1:y=f32,1x2x4x4:bias=1").select()
+    x = plan(np.zeros((2, 0, 1, 1), np.float32), rng.standard_normal((1, 2, 4, 4), np.float32), bias=rng.random(0, np.float32) * 1)
+    assert x.shape == (1, 0, 4, 4)
+
+
 def test_integers_have_scales_and_zero_points(rng):
     x, w = rng.integers(0, 9, (1, 8, 4, 4), np.uint8), rng.integers(-5, 5, (4, 8, 1, 1), np.int8)
     plan = convoy.Problem("fprop:x=u8,1x8x4x4:w=s8,4x8x1x1:y=f32,1x4x4x4:requant=channel:zp=given,given,0").plan("reference")
