@@ -20,9 +20,9 @@ const std::map<Key, const Composite*>& table() {
   static const auto* const rows = [] {
     auto* const all = new std::map<Key, const Composite*>;
     for (const std::span<const Composite> family :
-         {activation_composites(), attention_composites(), convolution_composites(), matmul_composites(),
-          n_bits_composites(), nchwc_composites(), normalization_composites(), ort_attention_composites(),
-          quantized_composites(), renamed_composites(), rotary_composites()}) {
+         {activation_composites(), attention_composites(), convolution_composites(), loss_composites(),
+          matmul_composites(), n_bits_composites(), nchwc_composites(), normalization_composites(),
+          ort_attention_composites(), quantized_composites(), renamed_composites(), rotary_composites()}) {
       for (const Composite& each : family) all->emplace(Key{each.domain, each.op}, &each);
     }
     return all;

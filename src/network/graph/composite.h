@@ -91,6 +91,7 @@ Result<void> infer_composite(Graph& graph, const Node& node, const Composite& co
 std::span<const Composite> activation_composites();
 std::span<const Composite> attention_composites();
 std::span<const Composite> convolution_composites();
+std::span<const Composite> loss_composites();
 std::span<const Composite> matmul_composites();
 std::span<const Composite> n_bits_composites();
 std::span<const Composite> nchwc_composites();

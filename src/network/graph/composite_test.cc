@@ -96,6 +96,77 @@ TEST(Composite, AttentionOfNothing) {
   }
 }
 
+// Two pixels of three classes, the second ignored.
+TEST(Composite, LossesWeighAndIgnore) {
+  const HostTensor scores = tensor_of(DataType::f32, {1, 3, 2}, {1, 2, 3, -1, 0.5, 4});
+  const double sum = std::exp(1) + std::exp(3) + std::exp(0.5), loss = std::log(sum) - 3;
+  for (const bool weighted : {false, true}) {
+    for (const std::string reduction : {"none", "sum", "mean"}) {
+      Builder b;
+      std::vector<int> inputs{b.input("scores", {1, 3, 2}), b.constant(tensor_of(DataType::s64, {1, 2}, {1, -1}))};
+      if (weighted) inputs.push_back(b.constant(tensor_of(DataType::f32, {3}, {7, 2, 9})));
+      const int y =
+          b.node("SoftmaxCrossEntropyLoss", inputs, {{"reduction", reduction}, {"ignore_index", std::int64_t{-1}}});
+      const int log_probabilities = b.graph.add_value("log_prob");
+      b.graph.nodes.back().outputs.push_back(log_probabilities);
+      b.graph.nodes.back().desc.output_count = 2;
+      b.output(y);
+      b.output(log_probabilities);
+      const auto outputs = run_graph(b.graph, {scores});
+      const double weight = weighted && reduction != "mean" ? 2 : 1;
+      const HostTensor expected = reduction == "none" ? tensor_of(DataType::f32, {1, 2}, {weight * loss, 0})
+                                                      : tensor_of(DataType::f32, {}, {weight * loss});
+      expect_close(outputs.at(0), expected, 1e-5);
+      EXPECT_NEAR(outputs.at(1).at(2), -loss, 1e-5);
+    }
+  }
+}
+
+// A sequence in two parts gives what it gives at once.
+TEST(Composite, CausalConvolutionsGoOnFromTheirState) {
+  const HostTensor whole = spread({2, 3, 5}), weights = spread({3, 1, 3}, -1, 1);
+  const auto part = [&](std::int64_t from, std::int64_t to) {
+    HostTensor tensor = tensor_of(DataType::f32, {2, 3, to - from}, std::vector<double>(6 * (to - from)));
+    for (int row = 0; row < 6; ++row) {
+      for (std::int64_t i = from; i < to; ++i) tensor.as<float>()[row * (to - from) + i - from] = whole.at(row * 5 + i);
+    }
+    return tensor;
+  };
+  const auto run = [&](const HostTensor& x, const HostTensor* state) {
+    Builder b;
+    std::vector<int> inputs{b.input("x", x.desc.dims), b.constant(weights)};
+    std::vector<HostTensor> values{x};
+    if (state != nullptr) {
+      inputs.insert(inputs.end(), {kAbsent, b.input("state", {2, 3, 2})});
+      values.push_back(*state);
+    }
+    b.output(b.node("CausalConvWithState", inputs, {{"activation", std::string("silu")}}));
+    const int after = b.graph.add_value("after");
+    b.graph.nodes.back().outputs.push_back(after);
+    b.graph.nodes.back().desc.output_count = 2;
+    b.output(after);
+    return run_graph(b.graph, values);
+  };
+  const auto all = run(whole, nullptr), first = run(part(0, 1), nullptr), rest = run(part(1, 5), &first[1]);
+  expect_close(rest[1], part(3, 5), 0, 0);
+  expect_close(rest[1], all[1], 0, 0);
+  for (int row = 0; row < 6; ++row) {
+    EXPECT_NEAR(first[0].at(row), all[0].at(row * 5), 1e-6);
+    for (int i = 0; i < 4; ++i) EXPECT_NEAR(rest[0].at(row * 4 + i), all[0].at(row * 5 + 1 + i), 1e-6);
+  }
+  EXPECT_NE(all[0].at(4), 0);
+}
+
+TEST(Composite, SwiGluIsTheGatesSwishTimesTheOther) {
+  Builder b;
+  const int a = b.input("a", {3}), x = b.input("b", {3});
+  b.output(b.node("SwiGLU", {a, x}, {{"alpha", 2.0}}));
+  const auto outputs =
+      run_graph(b.graph, {tensor_of(DataType::f32, {3}, {1, -2, 0}), tensor_of(DataType::f32, {3}, {3, 5, 7})});
+  const auto swish = [](double v) { return v / (1 + std::exp(-2 * v)); };
+  expect_close(outputs.at(0), tensor_of(DataType::f32, {3}, {3 * swish(1), 5 * swish(-2), 0}), 1e-5);
+}
+
 class BlockedBuilder : public GraphBuilder {
  public:
   int blocked(const std::string& op, std::vector<int> inputs, Attributes attributes = {}) {

@@ -232,6 +232,18 @@ TEST(Cast, ToAndFromFewBits) {
   expect_refused(node_of("Cast", attributes, 24), {x}, "round_mode='sideways'");
 }
 
+TEST(BitCast, KeepsTheBits) {
+  const auto to = [](int type) { return node_of("BitCast", {{"to", std::int64_t{type}}}, 26); };
+  const HostTensor x = floats({2, 2}, {1, -2, 0, 0.5});
+  expect_op(to(6), {x}, {tensor(DataType::s32, {2, 2}, {0x3f800000, -0x40000000, 0, 0x3f000000})});
+  expect_op(to(1), {tensor(DataType::u32, {1}, {0x40490fdb})}, {floats({1}, {3.14159274101257324})});
+  expect_op(to(2), {tensor(DataType::s8, {2}, {-1, 5})}, {tensor(DataType::u8, {2}, {255, 5})});
+  expect_op(to(1), {x}, {x});
+  expect_refused(to(7), {x}, "to=s64 has not as many bits as input 0, which is f32");
+  expect_refused(to(9), {tensor(DataType::u8, {1}, {2})}, "bool");
+  expect_refused(to(22), {tensor(DataType::u8, {1}, {2})}, "8 bits");
+}
+
 TEST(Identity, AndDropoutPassThrough) {
   const HostTensor x = floats({1, 2, 2, 2}, spread(8, -1, 1));
   expect_op(node_of("Identity"), {x}, {x});

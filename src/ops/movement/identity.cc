@@ -1,4 +1,4 @@
-// Identity, and Dropout as inference sees it: the output is the input, the mask all ones.
+// Identity, BitCast, and Dropout as inference sees it: the output is the input, the mask all ones.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -33,7 +33,7 @@ Result<void> copy_elements(const BroadcastLoop& loop, std::size_t bytes, const v
   return {};
 }
 
-class Identity final : public Operator {
+class Identity : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
@@ -58,6 +58,31 @@ class Identity final : public Operator {
                          std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) {
                        return copy_elements(loop, bytes, in[0], out[0], context);
                      });
+  }
+};
+
+// The same bits as another type of as many.
+class BitCast final : public Identity {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 1, 1));
+    if (!node.has("to")) return bad_node(node, "attribute 'to' is required");
+    CONVOY_TRY(const std::int64_t number, node.integer("to", 0));
+    CONVOY_TRY(const DataType to, data_type_of_onnx(node, number, "to"));
+    const DataType from = inputs[0].desc.type;
+    const auto is_small = [](DataType type) { return contains(kStoredIntegers, type) || type == DataType::f4_e2m1; };
+    // Those are here a byte each, whose other bits follow from the type.
+    if (from != to && (is_small(from) || is_small(to))) {
+      return Error{ErrorCode::unsupported, "BitCast of types of less than 8 bits is not supported"};
+    }
+    if (to == DataType::boolean && from != to) {
+      return Error{ErrorCode::unsupported, "BitCast to bool is not supported: bytes other than 0 and 1 are none"};
+    }
+    if (size_of(from) != size_of(to)) {
+      return bad_node(node,
+                      fmt::format("to={} has not as many bits as input 0, which is {}", name_of(to), name_of(from)));
+    }
+    return one_output(node, to, inputs[0].desc.dims);
   }
 };
 
@@ -116,13 +141,15 @@ class Dropout final : public Operator {
   }
 };
 
+const BitCast op_BitCast;
 const Identity op_Identity;
 const Dropout op_Dropout;
 
 }  // namespace
 
 std::vector<OperatorRow> identity_rows() {
-  return {{"Identity", &op_Identity, images::element_wise, Rate::moves, values::moved},
+  return {{"BitCast", &op_BitCast, images::element_wise, Rate::moves, values::mixed},
+          {"Identity", &op_Identity, images::element_wise, Rate::moves, values::moved},
           {"Dropout", &op_Dropout, images::one_output, Rate::moves, values::mixed}};
 }
 

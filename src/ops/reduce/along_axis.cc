@@ -113,9 +113,12 @@ class ArgExtreme final : public Operator {
   bool largest_;
 };
 
-// CumSum: y[i] = sum of x[0..i] along the axis; without x[i] itself if exclusive, from the end if reverse.
-class CumSum final : public Operator {
+// CumSum, CumProd: y[i] = sum or product of x[0..i] along the axis; without x[i] itself if exclusive, from the end if
+// reverse.
+class Cumulative final : public Operator {
  public:
+  explicit constexpr Cumulative(bool product) : product_(product) {}
+
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
     CONVOY_CHECK(check_type(node, inputs, 0, kMathNumeric));
@@ -140,60 +143,60 @@ class CumSum final : public Operator {
     CONVOY_TRY(const std::int64_t reverse, node.integer("reverse", 0));
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     return dispatch<kMathNumeric>(x.type, [&]<class T>(Tag<T>) {
-      return make_plan(node,
-                       [=, axis_desc = inputs[1].desc](std::span<const void* const> in, std::span<void* const> out,
-                                                       const ExecContext& context) -> Result<void> {
-                         CONVOY_TRY(const int axis,
-                                    normalize_axis(node, read_integers(axis_desc, in[1])[0], x.rank(), "axis"));
-                         std::vector<bool> along(x.rank(), false);
-                         along[axis] = true;
-                         if (x.elements() == 0) return {};
-                         const BroadcastLoop kept({cut(y, along, true), cut(x, along, true)});
-                         const std::int64_t size = x.dims[axis], from_step = x.strides[axis], to_step = y.strides[axis];
-                         parallel_for(context, kept.elements(), size, [&](std::int64_t begin, std::int64_t end) {
-                           kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                             for (std::int64_t i = 0; i < count; ++i) {
-                               const T* from = static_cast<const T*>(in[0]) + at[1] + i * kept.inner_stride(1);
-                               T* to = static_cast<T*>(out[0]) + at[0] + i * kept.inner_stride(0);
-                               accumulate(from, from_step, to, to_step, size, exclusive != 0, reverse != 0);
-                             }
-                           });
-                         });
-                         return {};
-                       });
+      return make_plan(
+          node,
+          [=, product = product_, axis_desc = inputs[1].desc](
+              std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+            CONVOY_TRY(const int axis, normalize_axis(node, read_integers(axis_desc, in[1])[0], x.rank(), "axis"));
+            std::vector<bool> along(x.rank(), false);
+            along[axis] = true;
+            if (x.elements() == 0) return {};
+            const BroadcastLoop kept({cut(y, along, true), cut(x, along, true)});
+            const std::int64_t size = x.dims[axis], from_step = x.strides[axis], to_step = y.strides[axis];
+            parallel_for(context, kept.elements(), size, [&](std::int64_t begin, std::int64_t end) {
+              kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                for (std::int64_t i = 0; i < count; ++i) {
+                  const T* from = static_cast<const T*>(in[0]) + at[1] + i * kept.inner_stride(1);
+                  T* to = static_cast<T*>(out[0]) + at[0] + i * kept.inner_stride(0);
+                  accumulate(product, from, from_step, to, to_step, size, exclusive != 0, reverse != 0);
+                }
+              });
+            });
+            return {};
+          });
     });
   }
 
  private:
   template <class T>
-  static void accumulate(const T* x, std::int64_t x_step, T* y, std::int64_t y_step, std::int64_t size, bool exclusive,
-                         bool reverse) {
+  static void accumulate(bool product, const T* x, std::int64_t x_step, T* y, std::int64_t y_step, std::int64_t size,
+                         bool exclusive, bool reverse) {
     using Sum = std::conditional_t<is_float_element<T>, std::conditional_t<std::is_same_v<T, double>, double, float>,
                                    std::uint64_t>;
-    Sum sum = 0;
+    Sum sum = product ? 1 : 0;
     for (std::int64_t k = 0; k < size; ++k) {
       const std::int64_t i = reverse ? size - 1 - k : k;
       const Sum value = static_cast<Sum>(static_cast<Compute<T>>(x[i * x_step]));
-      if (exclusive) {
-        y[i * y_step] = static_cast<T>(sum);
-        sum += value;
-      } else {
-        sum += value;
-        y[i * y_step] = static_cast<T>(sum);
-      }
+      if (exclusive) y[i * y_step] = static_cast<T>(sum);
+      sum = product ? sum * value : sum + value;
+      if (!exclusive) y[i * y_step] = static_cast<T>(sum);
     }
   }
+
+  bool product_;
 };
 
 const ArgExtreme op_ArgMax(true);
 const ArgExtreme op_ArgMin(false);
-const CumSum op_CumSum;
+const Cumulative op_CumProd(true);
+const Cumulative op_CumSum(false);
 
 }  // namespace
 
 std::vector<OperatorRow> along_axis_rows() {
   return {{"ArgMax", &op_ArgMax, images::along_first, Rate::reductions, values::mixed},
           {"ArgMin", &op_ArgMin, images::along_first, Rate::reductions, values::mixed},
+          {"CumProd", &op_CumProd, images::mixed, Rate::others, values::mixed},
           {"CumSum", &op_CumSum, images::mixed, Rate::others, values::mixed}};
 }
 

@@ -175,6 +175,18 @@ TEST(CumSum, ExclusiveAndReverse) {
   expect_refused(node_of("CumSum"), {x, longs({}, {2})}, "axis=2");
 }
 
+TEST(CumProd, ExclusiveAndReverse) {
+  const HostTensor x = floats({2, 3}, {1, 2, 3, 4, 0.5, 6}), axis = longs({}, {1});
+  const auto with = [](std::int64_t exclusive, std::int64_t reverse) {
+    return std::map<std::string, Attribute>{{"exclusive", exclusive}, {"reverse", reverse}};
+  };
+  expect_op(node_of("CumProd"), {x, axis}, {floats({2, 3}, {1, 2, 6, 4, 2, 12})});
+  expect_op(node_of("CumProd", with(1, 0)), {x, axis}, {floats({2, 3}, {1, 1, 2, 1, 4, 2})});
+  expect_op(node_of("CumProd", with(0, 1)), {x, axis}, {floats({2, 3}, {6, 6, 3, 12, 3, 6})});
+  expect_op(node_of("CumProd", with(1, 1)), {x, axis}, {floats({2, 3}, {6, 3, 1, 3, 6, 1})});
+  expect_op(node_of("CumProd"), {longs({2, 2}, {-1, 2, 3, 4}), longs({1}, {-2})}, {longs({2, 2}, {-1, 2, -3, 8})});
+}
+
 // Found by fuzzing: the logarithm of a negative sum was converted to an integer.
 TEST(Reduce, IntegersThatAResultCantBe) {
   const NodeDesc node = node_of("ReduceLogSum", {{"keepdims", std::int64_t{0}}});

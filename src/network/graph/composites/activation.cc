@@ -1,4 +1,4 @@
-// What ONNX Runtime has of Gelu and its relatives, with the Add before them.
+// What ONNX Runtime has of Gelu and its relatives, with the Add before them, and ONNX's gated Swish.
 #include "network/graph/composites/activation.h"
 
 #include <array>
@@ -73,6 +73,17 @@ Result<void> quick_gelu(Expansion& e) {
   CONVOY_CHECK(e.check_inputs(1, 1));
   CONVOY_TRY(const double alpha, e.node().real("alpha", 1.702));
   CONVOY_TRY(const int y, add_swish(e, e.input(0), alpha));
+  e.give(0, y);
+  return {};
+}
+
+// swish(a) * b
+Result<void> swi_glu(Expansion& e) {
+  CONVOY_CHECK(e.check_inputs(2, 2));
+  CONVOY_CHECK(e.check_dims(1, "B", e.dims(e.input(0))));
+  CONVOY_TRY(const double alpha, e.node().real("alpha", 1));
+  CONVOY_TRY(const int gate, add_swish(e, e.input(0), alpha));
+  CONVOY_TRY(const int y, e.add("Mul", {gate, e.input(1)}));
   e.give(0, y);
   return {};
 }
@@ -153,6 +164,7 @@ constexpr std::array kRows{
     Composite{"FastGelu", bias_gelu<true>},
     Composite{"Gelu", bias_gelu<false>},
     Composite{"QuickGelu", quick_gelu},
+    Composite{"SwiGLU", swi_glu, ""},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // ONNX Runtime's convolutions that have taken over what follows them, and convolutions and pools of channels-last
-// tensors.
+// tensors; ONNX's causal convolution.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -86,9 +86,46 @@ Result<void> qlinear_conv(Expansion& e) {
   return of_channels_last<8, 9>(e, "QLinearConv", last != 0);
 }
 
+// A depthwise convolution along a sequence that reads no position behind its own. What lies before the sequence is the
+// state, the last positions of the one before, else zeros.
+Result<void> causal_conv_with_state(Expansion& e) {
+  enum { kX, kWeights, kBias, kState };
+  CONVOY_CHECK(e.check_inputs(2, 4));
+  CONVOY_CHECK(e.check_dims(kX, "input", {-1, -1, -1}));
+  const Dims dims = e.dims(e.input(kX));
+  CONVOY_CHECK(e.check_dims(kWeights, "weight", {dims[1], 1, -1}));
+  const std::int64_t before = e.dims(e.input(kWeights))[2] - 1;
+  if (before < 0) return e.bad("weight has no taps");
+  const Dims state_dims{dims[0], dims[1], before};
+  int state = e.input(kState);
+  if (e.has(kState)) {
+    CONVOY_CHECK(e.check_dims(kState, "past_state", state_dims));
+  } else {
+    CONVOY_TRY(HostTensor zeros, HostTensor::zeros(TensorDesc::packed(e.type(e.input(kX)), state_dims)));
+    state = e.constant_value(std::move(zeros));
+  }
+  CONVOY_TRY(const int x, e.add("Concat", {state, e.input(kX)}, {{"axis", std::int64_t{2}}}));
+  std::vector<int> inputs{x, e.input(kWeights)};
+  if (e.has(kBias)) inputs.push_back(e.input(kBias));
+  CONVOY_TRY(int y, e.add("Conv", inputs, {{"group", dims[1]}}));
+  CONVOY_TRY(const std::string activation, e.node().text("activation", "none"));
+  if (activation == "silu" || activation == "swish") {
+    CONVOY_TRY(y, add_swish(e, y, 1));
+  } else if (activation != "none") {
+    return e.bad("activation='" + activation + "' is not none, silu or swish");
+  }
+  e.give(0, y);
+  if (e.wants(1)) {
+    CONVOY_TRY(const int last, e.slice(x, 2, dims[2], dims[2] + before));
+    e.give(1, last);
+  }
+  return {};
+}
+
 constexpr int kQlinearConvConstants[] = {1, 2, 4, 5, 6, 7};
 
 constexpr std::array kRows{
+    Composite{"CausalConvWithState", causal_conv_with_state, ""},
     Composite{"FusedConv", fused_conv<Last::none>},
     Composite{"NhwcConv", fused_conv<Last::all>},
     Composite{"NhwcFusedConv", fused_conv<Last::activations>},
