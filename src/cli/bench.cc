@@ -361,7 +361,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
     }
     if (add) options.filter.engines += "," + flags.versus;
   }
-  CONVOY_TRY(const Target target, open_target(flags.target));
+  CONVOY_TRY(const Target target, open_target(flags.target, flags.input.dims));
   std::vector<DistinctProblem> problems;
   std::vector<TensorDesc> descs;
   if (target.network != nullptr) {

@@ -152,6 +152,13 @@ TEST_F(Command, FiltersMeanTheSameEverywhere) {
   EXPECT_NE(energy.out.find("energy is known by measuring only"), std::string::npos) << energy.out;
   expect_error({"explain", kConv, "--allow", "everything"}, 2, "--allow");
   expect_error({"explain", kConv, "--workspace-limit", "much"}, 2, "--workspace-limit");
+  expect_error({"explain", kConv, "--workspace-limit", "-1"}, 2, "--workspace-limit: -1 is not a size");
+  expect_error({"explain", kConv, "--dim", "N=1"}, 2, "--dim N=1: it is for networks");
+  expect_error({"verify", kConv, "--timeout", "nan"}, 2, "--timeout: nan is not a number");
+  expect_error({"conformance", "/tmp", "--rtol", "nan"}, 2, "--rtol: nan is not a number");
+  expect_error({"plan", "zoo:squeezenet1_1", "--resize", "wide"}, 2, "--resize");
+  expect_error({"plan", "zoo:squeezenet1_1", "--volume-axes", "abc"}, 2, "--volume-axes");
+  expect_error({"plan", "zoo:squeezenet1_1", "--normalize", "loudly"}, 2, "--normalize");
   expect_error({"explain", kConv, "--budget", "10 parsecs"}, 2, "--budget");
   const json bench = run_json({"bench", kConv, "--budget", "200ms", "--warm", "--threads", "1"}, 0);
   EXPECT_FALSE(bench["problems"][0]["candidates"].empty());

@@ -314,7 +314,7 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
   CONVOY_TRY(PlanRequest request, program.plan_request());
   CONVOY_TRY(SelectionOptions options, program.selection());
   const auto database = attach_database(program, options);
-  CONVOY_TRY(const Target target, open_target(flags.target));
+  CONVOY_TRY(const Target target, open_target(flags.target, flags.input.dims));
   std::vector<DistinctProblem> problems;
   Json in_network = Json::array();
   if (target.network != nullptr) {

@@ -5,6 +5,25 @@
 #include <optional>
 
 namespace convoy::cli {
+namespace {
+
+// CLI11's own ranges let NaN pass.
+CLI::Validator number(bool (*good)(double), const std::string& what) {
+  return CLI::Validator(
+      [good, what](const std::string& text) {
+        double value = 0;
+        return CLI::detail::lexical_cast(text, value) && good(value) ? "" : text + " is not " + what;
+      },
+      "");
+}
+
+// Unsigned numbers would take -1 for a very large one.
+CLI::Validator no_sign() {
+  return CLI::Validator([](const std::string& text) { return text.starts_with('-') ? text + " is not a size" : ""; },
+                        "");
+}
+
+}  // namespace
 
 const Option& Option::type_name(const std::string& name) const { return option_->type_name(name), *this; }
 const Option& Option::required() const { return option_->required(), *this; }
@@ -18,13 +37,19 @@ const Option& Option::default_str(const std::string& text) const { return option
 const Option& Option::capture_default_str() const { return option_->capture_default_str(), *this; }
 const Option& Option::each(const std::function<void(std::string)>& see) const { return option_->each(see), *this; }
 const Option& Option::range(int low, int high) const { return option_->check(CLI::Range(low, high)), *this; }
-const Option& Option::range(double low, double high) const { return option_->check(CLI::Range(low, high)), *this; }
-const Option& Option::non_negative() const { return option_->check(CLI::NonNegativeNumber), *this; }
-const Option& Option::positive() const { return option_->check(CLI::PositiveNumber), *this; }
+const Option& Option::range(double low, double high) const {
+  return option_->check(CLI::Range(low, high))->check(number([](double v) { return v == v; }, "a number")), *this;
+}
+const Option& Option::non_negative() const {
+  return option_->check(number([](double v) { return v >= 0; }, "a number of 0 or more")), *this;
+}
+const Option& Option::positive() const {
+  return option_->check(number([](double v) { return v > 0; }, "a number above 0")), *this;
+}
 const Option& Option::one_of(const std::vector<std::string>& values) const {
   return option_->check(CLI::IsMember(values)), *this;
 }
-const Option& Option::bytes() const { return option_->transform(CLI::AsSizeValue(false)), *this; }
+const Option& Option::bytes() const { return option_->transform(CLI::AsSizeValue(false))->transform(no_sign()), *this; }
 const Option& Option::unit(const std::map<std::string, double>& units) const {
   return option_->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_SENSITIVE)), *this;
 }

@@ -104,6 +104,15 @@ Result<TensorDesc> concrete(const NetworkValue& value, Dims dims, bool default_b
   return desc;
 }
 
+// Of --volume-axes and --normalize.
+Result<io::VolumeOptions> volume_options(const InputFlags& flags) {
+  io::VolumeOptions options;
+  options.axes = flags.volume_axes;
+  if (auto good = io::check_axes(options.axes); !good.ok()) return good.error().within("--volume-axes");
+  if (auto good = io::parse_normalize(flags.normalize, options); !good.ok()) return good.error().within("--normalize");
+  return options;
+}
+
 }  // namespace
 
 std::string describe(const NetworkValue& value) {
@@ -156,6 +165,9 @@ void add_input_flags(Parser app, InputFlags& flags) {
 }
 
 Result<std::vector<TensorDesc>> input_descriptions(const Network& network, const InputFlags& flags) {
+  // Wrong values are errors where no file is read, too.
+  if (const auto picture = picture_settings(network, flags.picture); !picture.ok()) return picture.error();
+  if (const auto volume = volume_options(flags); !volume.ok()) return volume.error();
   CONVOY_TRY(std::vector<Dims> dims, apply_dim_flags(network, flags));
   std::vector<TensorDesc> descs;
   for (std::size_t i = 0; i < dims.size(); ++i) {
@@ -178,6 +190,7 @@ Result<InputReader> InputReader::open(const Network& network, const InputFlags& 
   CONVOY_TRY(reader.dims_, apply_dim_flags(network, flags));
   CONVOY_CHECK(reader.apply_batch());
   CONVOY_TRY(reader.picture_, picture_settings(network, flags.picture));
+  CONVOY_TRY(reader.volume_, volume_options(flags));
   CONVOY_TRY(reader.files_, match_files(network, flags, reader.remarks_));
   std::string missing;
   for (std::size_t i = 0; i < network.inputs().size(); ++i) {
@@ -266,14 +279,9 @@ Result<PreparedInput> InputReader::read_file(const std::string& path, std::size_
     }
     case FileKind::volume: {
       CONVOY_TRY(const io::Volume volume, io::read_nifti(path));
-      io::VolumeOptions options;
-      options.axes = flags_->volume_axes;
-      if (auto good = io::check_axes(options.axes); !good.ok()) return good.error().within("--volume-axes");
-      if (auto good = io::parse_normalize(flags_->normalize, options); !good.ok())
-        return good.error().within("--normalize");
       Dims wanted = dims_[index];
       if (has_batch(value)) wanted[0] = 1;
-      auto tensor = io::volume_to_tensor(volume, value.type, wanted, options);
+      auto tensor = io::volume_to_tensor(volume, value.type, wanted, volume_);
       if (!tensor.ok()) return tensor.error().within(path);
       input.tensor = std::move(*tensor);
       input.volume_header = volume.header;

@@ -62,6 +62,7 @@ class InputReader {
   const Network* network_ = nullptr;
   const InputFlags* flags_ = nullptr;
   PictureSettings picture_;
+  io::VolumeOptions volume_;
   std::vector<Dims> dims_;  // of every input with --dim and --batch applied, -1 where free
   std::map<std::size_t, std::vector<std::string>> files_;  // of each input that has some
   std::size_t samples_ = 1;

@@ -40,9 +40,7 @@ Error no_file(const std::string& text, Error error) {
   return error;
 }
 
-}  // namespace
-
-Result<Target> open_target(const std::string& text) {
+Result<Target> opened(const std::string& text) {
   Target target;
   target.name = text;
   if (text.starts_with("zoo:")) {
@@ -75,6 +73,17 @@ Result<Target> open_target(const std::string& text) {
     CONVOY_TRY(target.problems, std::move(problems));
   } else {
     CONVOY_TRY(target.network, Network::load(path));
+  }
+  return target;
+}
+
+}  // namespace
+
+Result<Target> open_target(const std::string& text, const std::vector<std::string>& dim_flags) {
+  CONVOY_TRY(Target target, opened(text));
+  if (target.network == nullptr && !dim_flags.empty()) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("--dim {}: it is for networks; a problem's string has its sizes", dim_flags.front())};
   }
   return target;
 }

@@ -21,7 +21,8 @@ struct Target {
 };
 
 // A list "problems/NAME.txt" that is not in the current folder is the one that comes with the command.
-Result<Target> open_target(const std::string& text);
+// --dim is refused where there is no network.
+Result<Target> open_target(const std::string& text, const std::vector<std::string>& dim_flags = {});
 
 // The same, where only a network makes sense.
 Result<std::unique_ptr<Network>> open_network(const std::string& text);

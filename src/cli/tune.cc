@@ -182,7 +182,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   const double start = monotonic_seconds();
   CONVOY_TRY(const PlanRequest request, program.plan_request());
   CONVOY_TRY(SelectionOptions options, program.selection(kDefaultBudget));
-  CONVOY_TRY(const Target target, open_target(flags.target));
+  CONVOY_TRY(const Target target, open_target(flags.target, flags.input.dims));
   std::vector<TensorDesc> inputs;
   NetworkOptions network_options;
   if (target.network != nullptr) {

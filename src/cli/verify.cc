@@ -98,7 +98,7 @@ Result<std::vector<DistinctProblem>> problems_of(const Program& program, const V
       1, flags.timeout,
       [&](int) {
         const auto collect = [&]() -> Result<Json> {
-          CONVOY_TRY(const Target target, open_target(flags.target));
+          CONVOY_TRY(const Target target, open_target(flags.target, flags.input.dims));
           Json found = Json::array();
           const auto add = [&](const DistinctProblem& distinct) {
             found.push_back({{"problem", print(distinct.problem)},
