@@ -7,9 +7,8 @@ import threading
 from peer_networks import AUTOTUNED, cells
 from steps import harness
 
-BASE = ["graph", "jit", "onnxruntime", "convoy"]
-COMPILED = ["compile", "called"]
-MEASURED = ["convoy-measured"]
+# What is measured together, each group beside a captured graph: the quick ones first, and apart what may take its row along.
+GROUPS = (["graph", "jit", "onnxruntime"], ["convoy"], ["compile", "called"], ["convoy-measured"])
 
 
 class Serving:
@@ -48,11 +47,11 @@ class Serving:
 
 
 class Networks(harness.Step):
-    """whole networks: a captured graph, torch.jit, ONNX Runtime and Convoy, then torch.compile, in turns, and the floors"""
+    """whole networks: a captured graph, torch.jit, ONNX Runtime, then Convoy, then torch.compile, in turns, and the floors"""
     SECONDS = 120  # a row
 
     def units(self):
-        return [["floor"]] + [[*cell, BASE] for cell in cells()] + [[*cell, peers] for peers in (COMPILED, MEASURED) for cell in cells()]
+        return [["floor"]] + [[*cell, group] for group in GROUPS for cell in cells()]
 
     def run(self, unit):
         if unit == ["floor"]:
@@ -96,7 +95,7 @@ class Compiled(harness.Step):
 
     def run(self, cell):
         with tempfile.TemporaryDirectory() as folder:
-            code, out, err = harness.command(["python3", harness.HERE / "bench/gpu/peers.py", "--only", " ".join(map(str, cell)), "--peers", *COMPILED, "--rounds", 0,
+            code, out, err = harness.command(["python3", harness.HERE / "bench/gpu/peers.py", "--only", " ".join(map(str, cell)), "--peers", "compile", "called", "--rounds", 0,
                                               "--output", f"{folder}/rows.json"])
         return {"cell": cell, "exit_code": code, "tail": (out + err)[-600:]}
 
