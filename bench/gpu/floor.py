@@ -14,13 +14,11 @@ import json
 import math
 import pathlib
 import statistics
-import subprocess
 import sys
 
 import peer_networks
 import torch
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4}
 PRODUCT = 8192  # rows and columns of the matrices that measure a peak
 COPY_BYTES = 4 << 30
@@ -178,9 +176,8 @@ def main():
                 bound = "flops" if math.isclose(seconds(layer, row["type"], peaks), seconds(layer._replace(numbers=0, weights=0), row["type"], peaks)) else "bytes"
                 print(f"    {layer.name:40} {layer.kind:9} {1e3 * seconds(layer, row['type'], peaks):.4f} ms by {bound}")
     if options.output:
-        commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
         options.output.write_text(json.dumps({"date": str(datetime.date.today()), "command": " ".join(["python bench/gpu/floor.py", *sys.argv[1:]]),
-                                              "commit": commit, "peaks": peaks, "rows": kept}, indent=1) + "\n")
+                                              "commit": peer_networks.commit(), "peaks": peaks, "rows": kept}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 statistics, batch norms folded into convolutions. All peers, and Convoy, get these weights in the type that is measured."""
 import functools
 import itertools
+import json
 import pathlib
+import shutil
+import subprocess
 import sys
 
 # PyTorch is imported where it is asked for: scripts/gpu-check knows the rows without.
@@ -12,6 +15,7 @@ USUAL_BATCHES = (1, 32, 128)
 SIZES = {"unet": 512}  # of the other networks: what they are trained on
 IN_ALL_TYPES = ("resnet50", "efficientnet_b0", "unet")
 AUTOTUNED = ("resnet50", "mobilenet_v2", "convnext_tiny")  # in f16; minutes a row
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPSET = 20  # the newest of PyTorch's exporter by tracing
 OPSET_WITH_BF16 = 22  # of convolutions and pools, which it changed in nothing else
 
@@ -23,13 +27,21 @@ def cells():
             yield from itertools.product([name], [type_], BATCHES.get(name, USUAL_BATCHES))
 
 
+def commit():
+    """What is measured: of a bundle or copied folder by its build.json, else git's answer."""
+    build = ROOT / "build.json"
+    if build.exists():
+        return json.loads(build.read_text()).get("commit")
+    return subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip() if shutil.which("git") else None
+
+
 def dtype(type_):
     import torch
     return {"f16": torch.float16, "bf16": torch.bfloat16}.get(type_, torch.float32)
 
 
 def of_training(name):
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "pytorch"))
+    sys.path.insert(0, str(ROOT / "bench/pytorch"))
     from networks import NETWORKS
     return NETWORKS[name]()
 

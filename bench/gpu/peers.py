@@ -33,7 +33,6 @@ import time
 import peer_networks
 import torch
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ("graph", "jit", "compile", "called", "autotune", "onnxruntime", "convoy", "convoy-measured")
 COMPILED = ("compile", "called")
 AUTOTUNE = {"max_autotune": True, "conv_1x1_as_mm": True, "coordinate_descent_tuning": True}
@@ -306,9 +305,8 @@ def device_name(device):
 
 
 def document(options):
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "command": " ".join(["python bench/gpu/peers.py", *sys.argv[1:]]),
-            "commit": commit, "device": device_name(options.device), "versions": versions(), "rows": []}
+            "commit": peer_networks.commit(), "device": device_name(options.device), "versions": versions(), "rows": []}
 
 
 def missing(row, peers):
@@ -377,8 +375,8 @@ def main():
     parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help='rows that have all words of one of these: "resnet50 f16"')
     parser.add_argument("--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="no row begins that would probably end later")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="0: build and compare outputs, which also compiles what torch.compile caches")
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT / f"bench/results/gpu-networks-{datetime.date.today()}.json")
-    parser.add_argument("--convoy", default=str(ROOT / "build/bin/convoy"))
+    parser.add_argument("--output", type=pathlib.Path, default=peer_networks.ROOT / f"bench/results/gpu-networks-{datetime.date.today()}.json")
+    parser.add_argument("--convoy", default=str(peer_networks.ROOT / "build/bin/convoy"))
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: nothing is captured; for tests")
     parser.add_argument("--size", type=int, help="of inputs, in place of the usual ones; for tests")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
