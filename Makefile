@@ -23,7 +23,7 @@ help:
 	@echo 'make wheel          the Python package, build/wheel/convoy_dnn-*.whl'
 
 # What each of these builds: the demo needs the command alone.
-build: targets = convoy convoy_shared convoy_interposer
+build: targets = convoy convoy_shared convoy_interposer convoy_ort
 demo: targets = convoy
 build demo:
 	@scripts/setup build

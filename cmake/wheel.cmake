@@ -3,7 +3,7 @@
 set(parts COMPONENT wheel EXCLUDE_FROM_ALL)
 install(TARGETS convoy RUNTIME DESTINATION bin ${parts})
 install(TARGETS convoy_shared LIBRARY DESTINATION lib ${parts} NAMELINK_SKIP)
-install(TARGETS convoy_interposer convoy_engine_library LIBRARY DESTINATION lib ${parts})
+install(TARGETS convoy_interposer convoy_engine_library convoy_ort LIBRARY DESTINATION lib ${parts})
 install(FILES ${onednn_files} DESTINATION lib/convoy ${parts})
 install(DIRECTORY problems/ DESTINATION share/convoy/problems ${parts} FILES_MATCHING PATTERN "*.txt")
 # Stripped first: strip breaks what patchelf has moved in oneDNN's library. What is taken away is kept in build/wheel-debug.

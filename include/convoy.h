@@ -291,6 +291,9 @@ convoy_status convoy_plan_execute(const convoy_plan* plan, const convoy_argument
 
 /* ---- networks ---- */
 
+/* Whether networks may have this operator of ONNX's (domain "") or of another domain ("com.microsoft"): 0 or 1. */
+int convoy_knows_operator(const char* domain, const char* op);
+
 typedef struct convoy_network convoy_network;
 
 /* An ONNX file, whose external data is looked up in its folder only, or "zoo:NAME", a network that needs no file. */

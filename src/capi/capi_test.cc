@@ -411,4 +411,13 @@ TEST(CInterfaceVersion, IsOneNumber) {
                                                     std::to_string(CONVOY_VERSION_PATCH));
 }
 
+TEST(Operators, AreKnownByDomainAndName) {
+  EXPECT_EQ(convoy_knows_operator("", "Conv"), 1);
+  EXPECT_EQ(convoy_knows_operator("ai.onnx", "Loop"), 1);
+  EXPECT_EQ(convoy_knows_operator("com.microsoft", "FusedConv"), 1);
+  EXPECT_EQ(convoy_knows_operator("", "FusedConv"), 0);
+  EXPECT_EQ(convoy_knows_operator("com.example", "Conv"), 0);
+  EXPECT_EQ(convoy_knows_operator("", nullptr), 0);
+}
+
 }  // namespace

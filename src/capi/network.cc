@@ -17,6 +17,7 @@
 #include "convoy/network_tuning.h"
 #include "convoy/selection_check.h"
 #include "convoy/tuning_database.h"
+#include "network/graph/onnx/import.h"
 
 using namespace convoy;
 using namespace convoy::capi;
@@ -314,6 +315,10 @@ std::string lines(const std::vector<std::string>& texts) { return fmt::format("{
 }  // namespace
 
 extern "C" {
+
+int convoy_knows_operator(const char* domain, const char* op) {
+  return domain != nullptr && op != nullptr && onnx_io::knows_operator(domain, op);
+}
 
 convoy_status convoy_network_load(const char* path, convoy_network** network) {
   return guarded([&]() -> Result<void> {

@@ -50,6 +50,7 @@ def check_contents(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         for part in ("convoy/py.typed", "convoy/_native/bin/convoy", "convoy/_native/lib/libconvoy-interposer.so",
+                     "convoy/_native/lib/libconvoy-ort.so",
                      "convoy/_native/share/convoy/problems/resnet50.txt"):
             assert part in names, f"{part} is not in {wheel.name}"
         licences = {pathlib.Path(name).stem for name in names if "/share/convoy/licenses/" in name}

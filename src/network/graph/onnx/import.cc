@@ -199,10 +199,7 @@ class Importer {
     std::map<std::string, std::vector<std::string>> unknown;
     visit_nodes(proto(), [&](const NodeProto& node, int i) {
       const std::string domain = canonical_domain(node.domain());
-      const bool known = (domain.empty() && node.op_type() == "Constant") || !body_attributes(node).empty() ||
-                         network::conv_form(domain, node.op_type()) != nullptr ||
-                         ops::find_operator(domain, node.op_type()) != nullptr ||
-                         network::find_composite(domain, node.op_type()) != nullptr;
+      const bool known = knows_operator(domain, node.op_type());
       if (!known) unknown[(domain.empty() ? "" : domain + ".") + node.op_type()].push_back(name_of_node(node, i));
     });
     if (unknown.empty()) return {};
@@ -555,6 +552,13 @@ Error not_a_model(std::span<const std::byte> first, std::int64_t bytes) {
 }
 
 }  // namespace
+
+bool knows_operator(const std::string& given_domain, const std::string& op) {
+  const std::string domain = canonical_domain(given_domain);
+  const bool built_in = domain.empty() && (op == "Constant" || op == "If" || op == "Loop");
+  return built_in || network::conv_form(domain, op) != nullptr || ops::find_operator(domain, op) != nullptr ||
+         network::find_composite(domain, op) != nullptr;
+}
 
 Result<Graph> import_bytes(std::span<const std::byte> bytes, const std::string& name, const std::string& folder) {
   const auto size = static_cast<std::int64_t>(bytes.size());

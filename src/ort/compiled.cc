@@ -1,0 +1,161 @@
+#include "ort/compiled.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace convoy::ort {
+namespace {
+
+// ONNX Runtime's threads are reached through the run that is under way on this thread.
+thread_local const OrtKernelContext* running = nullptr;
+
+struct Body {
+  void (*run)(void* context, std::int32_t index);
+  void* context;
+};
+
+void on_runtimes_threads(void* user, std::int32_t count, void (*body)(void*, std::int32_t), void* context) {
+  const Api& api = *static_cast<const Api*>(user);
+  Body all{body, context};
+  const auto one = [](void* data, std::size_t index) {
+    const Body& each = *static_cast<const Body*>(data);
+    each.run(each.context, static_cast<std::int32_t>(index));
+  };
+  OrtStatus* failed = running == nullptr
+                          ? nullptr
+                          : api.KernelContext_ParallelFor(running, one, static_cast<std::size_t>(count), 0, &all);
+  if (running != nullptr && failed == nullptr) return;
+  // Before any run, as when a session is made, or where its pool refuses: on this thread, one after another.
+  if (failed != nullptr) api.ReleaseStatus(failed);
+  for (std::int32_t index = 0; index < count; ++index) body(context, index);
+}
+
+// For trying whether nodes can run at all.
+std::vector<std::int64_t> likely(const TensorInfo& info) {
+  std::vector<std::int64_t> dims = info.dims;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] < 0) dims[d] = d == 0 ? 1 : 64;
+  }
+  return dims;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Compiled>> Compiled::make(const Api& api, GraphModel model, const ProviderOptions& options) {
+  std::unique_ptr<Compiled> made(new Compiled(api, std::move(model), options));
+  convoy_network* network = nullptr;
+  const auto read = done(convoy_network_parse(made->model_.onnx.data(), made->model_.onnx.size(), nullptr, &network));
+  if (!read.ok()) return Error{ErrorCode::unsupported, read.error().message};
+  made->network_.reset(network);
+  made->model_.onnx = {};  // with the weights in it
+  std::vector<Dims> shapes;
+  for (const TensorInfo& info : made->model_.input_infos) shapes.push_back(likely(info));
+  auto prepared = made->prepare(std::move(shapes));
+  if (made->model_.fixed) {
+    if (!prepared.ok()) return prepared.error();
+    made->prepared_.push_back(std::move(*prepared));
+    made->network_.reset();
+  } else if (!prepared.ok() && prepared.error().code == ErrorCode::unsupported) {
+    return prepared.error();
+  }
+  return made;
+}
+
+void Compiled::bind(std::vector<std::size_t> inputs, std::vector<std::size_t> outputs) {
+  input_places_ = std::move(inputs);
+  output_places_ = std::move(outputs);
+}
+
+Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepare(std::vector<Dims> shapes) const {
+  convoy_options options = convoy_options_of(options_);
+  if (options_.on_runtimes_threads) {
+    options.parallel_for = on_runtimes_threads;
+    options.parallel_user = const_cast<Api*>(&api_);
+  }
+  std::vector<convoy_shape> given;
+  for (const Dims& dims : shapes) given.push_back({static_cast<std::int32_t>(dims.size()), dims.data()});
+  convoy_session* session = nullptr;
+  CONVOY_CHECK(done(convoy_session_create(network_.get(), given.data(), given.size(), &options, &session)));
+  auto made = std::make_shared<Prepared>();
+  made->session.reset(session);
+  for (std::size_t k = 0; k < model_.outputs.size(); ++k) {
+    convoy_value value = CONVOY_VALUE_INIT;
+    CONVOY_CHECK(done(convoy_session_output_value(session, k, &value)));
+    const Dims dims(value.dims, value.dims + std::max(value.rank, 0));
+    const bool known = value.rank >= 0 && std::ranges::all_of(dims, [](std::int64_t size) { return size >= 0; });
+    made->outputs.push_back(known ? std::optional(dims) : std::nullopt);
+  }
+  made->shapes = std::move(shapes);
+  return std::shared_ptr<const Prepared>(std::move(made));
+}
+
+// A size that is new is prepared beside runs of others; two threads that bring it at once may both prepare it.
+Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepared_for(std::vector<Dims> shapes) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(
+        prepared_, shapes, [](const auto& each) -> auto& { return each->shapes; });
+    if (found != prepared_.end()) {
+      prepared_.splice(prepared_.begin(), prepared_, found);
+      return prepared_.front();
+    }
+  }
+  CONVOY_TRY(std::shared_ptr<const Prepared> made, prepare(std::move(shapes)));
+  const std::lock_guard lock(mutex_);
+  prepared_.push_front(made);
+  while (prepared_.size() > static_cast<std::size_t>(options_.max_shapes)) prepared_.pop_back();
+  return made;
+}
+
+Result<void> Compiled::write(OrtKernelContext* context, std::size_t k, const Dims& dims, void** data) const {
+  OrtValue* output = nullptr;
+  CONVOY_CHECK(done(api_, api_.KernelContext_GetOutput(context, output_places_[k], dims.data(), dims.size(), &output)));
+  return done(api_, api_.GetTensorMutableData(output, data));
+}
+
+Result<void> Compiled::run(OrtKernelContext* context) {
+  static constexpr std::int64_t kEmpty = 0;  // what an input without elements points to
+  std::vector<Dims> shapes;
+  std::vector<const void*> inputs;
+  for (const std::size_t place : input_places_) {
+    const OrtValue* value = nullptr;
+    CONVOY_CHECK(done(api_, api_.KernelContext_GetInput(context, place, &value)));
+    const void* data = nullptr;
+    CONVOY_CHECK(done(api_, api_.GetTensorData(value, &data)));
+    inputs.push_back(data == nullptr ? &kEmpty : data);
+    if (model_.fixed) continue;  // ONNX Runtime sees to the sizes
+    CONVOY_TRY(TensorInfo info, info_of(api_, value));
+    shapes.push_back(std::move(info.dims));
+  }
+  std::shared_ptr<const Prepared> prepared;
+  if (model_.fixed) {
+    prepared = prepared_.front();
+  } else {
+    CONVOY_TRY(prepared, prepared_for(std::move(shapes)));
+  }
+  std::vector<convoy_buffer> buffers(output_places_.size());
+  for (std::size_t k = 0; k < buffers.size(); ++k) {
+    if (!prepared->outputs[k]) continue;
+    CONVOY_CHECK(write(context, k, *prepared->outputs[k], &buffers[k].data));
+    buffers[k].bytes = INT64_MAX;  // it is as large as the output
+  }
+  const OrtKernelContext* const before = std::exchange(running, context);
+  convoy_results* results = nullptr;
+  const auto ran = done(convoy_session_execute_into(prepared->session.get(), inputs.data(), inputs.size(),
+                                                    buffers.data(), buffers.size(), &results));
+  running = before;
+  CONVOY_CHECK(ran);
+  const std::unique_ptr<convoy_results, decltype(&convoy_results_destroy)> owned(results, convoy_results_destroy);
+  for (std::size_t k = 0; k < buffers.size(); ++k) {
+    if (buffers[k].data != nullptr) continue;
+    convoy_output output = CONVOY_OUTPUT_INIT;
+    CONVOY_CHECK(done(convoy_results_output(results, k, &output)));
+    void* data = nullptr;
+    CONVOY_CHECK(write(context, k, Dims(output.dims, output.dims + output.rank), &data));
+    if (output.bytes > 0) std::memcpy(data, output.data, static_cast<std::size_t>(output.bytes));
+  }
+  return {};
+}
+
+}  // namespace convoy::ort

@@ -1,0 +1,186 @@
+// What the provider uses of ONNX Runtime's C interface, in the form of version 1.23, which later versions keep: each
+// function is at a fixed place in a table of pointers. scripts/check-ort-interface compares this with its headers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+struct OrtStatus;
+struct OrtLogger;
+struct OrtValue;
+struct OrtValueInfo;
+struct OrtTypeInfo;
+struct OrtTensorTypeAndShapeInfo;
+struct OrtOpAttr;
+struct OrtNode;
+struct OrtGraph;
+struct OrtKernelContext;
+struct OrtNodeComputeContext;
+struct OrtSessionOptions;
+struct OrtKeyValuePairs;
+struct OrtHardwareDevice;
+struct OrtEpDevice;
+struct OrtEpGraphSupportInfo;
+struct OrtMemoryInfo;
+struct OrtMemoryDevice;
+struct OrtAllocator;
+struct OrtSyncStreamImpl;
+struct OrtDataTransferImpl;
+struct OrtRunOptions;
+struct OrtEp;
+struct OrtEpFactory;
+struct OrtNodeComputeInfo;
+
+struct OrtApiBase {
+  const void* const* (*GetApi)(std::uint32_t version);  // null: a version that it does not have
+  const char* (*GetVersionString)();
+};
+
+struct OrtNodeFusionOptions {
+  std::uint32_t ort_version_supported;
+  bool drop_constant_initializers;  // it keeps no copy of the weights for the node
+};
+
+struct OrtNodeComputeInfo {
+  std::uint32_t ort_version_supported;
+  OrtStatus* (*CreateState)(OrtNodeComputeInfo*, OrtNodeComputeContext*, void** state);
+  OrtStatus* (*Compute)(OrtNodeComputeInfo*, void* state, OrtKernelContext*);
+  void (*ReleaseState)(OrtNodeComputeInfo*, void* state);
+};
+
+struct OrtEp {
+  std::uint32_t ort_version_supported;
+  const char* (*GetName)(const OrtEp*);
+  OrtStatus* (*GetCapability)(OrtEp*, const OrtGraph*, OrtEpGraphSupportInfo*);
+  OrtStatus* (*Compile)(OrtEp*, const OrtGraph** graphs, const OrtNode** fused_nodes, std::size_t count,
+                        OrtNodeComputeInfo** compute_infos, OrtNode** ep_context_nodes);
+  void (*ReleaseNodeComputeInfos)(OrtEp*, OrtNodeComputeInfo** compute_infos, std::size_t count);
+  // Optional, null here.
+  OrtStatus* (*GetPreferredDataLayout)(OrtEp*, int*);
+  OrtStatus* (*ShouldConvertDataLayoutForOp)(OrtEp*, const char*, const char*, int, int*);
+  OrtStatus* (*SetDynamicOptions)(OrtEp*, const char* const*, const char* const*, std::size_t);
+  OrtStatus* (*OnRunStart)(OrtEp*, const OrtRunOptions*);
+  OrtStatus* (*OnRunEnd)(OrtEp*, const OrtRunOptions*, bool);
+  OrtStatus* (*CreateAllocator)(OrtEp*, const OrtMemoryInfo*, OrtAllocator**);
+  OrtStatus* (*CreateSyncStreamForDevice)(OrtEp*, const OrtMemoryDevice*, OrtSyncStreamImpl**);
+  const char* (*GetCompiledModelCompatibilityInfo)(OrtEp*, const OrtGraph*);
+};
+
+struct OrtEpFactory {
+  std::uint32_t ort_version_supported;
+  const char* (*GetName)(const OrtEpFactory*);
+  const char* (*GetVendor)(const OrtEpFactory*);
+  OrtStatus* (*GetSupportedDevices)(OrtEpFactory*, const OrtHardwareDevice* const* devices, std::size_t device_count,
+                                    OrtEpDevice** ep_devices, std::size_t most, std::size_t* count);
+  OrtStatus* (*CreateEp)(OrtEpFactory*, const OrtHardwareDevice* const* devices,
+                         const OrtKeyValuePairs* const* metadata, std::size_t device_count,
+                         const OrtSessionOptions* options, const OrtLogger* logger, OrtEp** ep);
+  void (*ReleaseEp)(OrtEpFactory*, OrtEp*);
+  std::uint32_t (*GetVendorId)(const OrtEpFactory*);
+  const char* (*GetVersion)(const OrtEpFactory*);
+  OrtStatus* (*ValidateCompiledModelCompatibilityInfo)(OrtEpFactory*, const OrtHardwareDevice* const*, std::size_t,
+                                                       const char*, int*);
+  OrtStatus* (*CreateAllocator)(OrtEpFactory*, const OrtMemoryInfo*, const OrtKeyValuePairs*, OrtAllocator**);
+  void (*ReleaseAllocator)(OrtEpFactory*, OrtAllocator*);
+  OrtStatus* (*CreateDataTransfer)(OrtEpFactory*, OrtDataTransferImpl**);
+  bool (*IsStreamAware)(const OrtEpFactory*);
+  OrtStatus* (*CreateSyncStreamForDevice)(OrtEpFactory*, const OrtMemoryDevice*, const OrtKeyValuePairs*,
+                                          OrtSyncStreamImpl**);
+};
+
+}  // extern "C"
+
+namespace convoy::ort {
+
+inline constexpr std::uint32_t kInterfaceVersion = 23;  // the oldest that has execution providers as libraries
+
+enum StatusCode : int { kFail = 1, kInvalidArgument = 2, kNotImplemented = 9, kEpFail = 11 };
+enum LogLevel : int { kVerbose, kInfo, kWarning, kError };
+enum AttributeType : int { kInt = 1, kInts, kFloat, kFloats, kString, kStrings, kGraph, kTensor };
+
+// Place in OrtApi, result, name, parameters.
+#define CONVOY_ORT_API(X)                                                                                           \
+  X(0, OrtStatus*, CreateStatus, (int code, const char* message))                                                   \
+  X(2, const char*, GetErrorMessage, (const OrtStatus*))                                                            \
+  X(51, OrtStatus*, GetTensorMutableData, (OrtValue*, void**))                                                      \
+  X(55, OrtStatus*, CastTypeInfoToTensorInfo, (const OrtTypeInfo*, const OrtTensorTypeAndShapeInfo**))              \
+  X(60, OrtStatus*, GetTensorElementType, (const OrtTensorTypeAndShapeInfo*, int*))                                 \
+  X(61, OrtStatus*, GetDimensionsCount, (const OrtTensorTypeAndShapeInfo*, std::size_t*))                           \
+  X(62, OrtStatus*, GetDimensions, (const OrtTensorTypeAndShapeInfo*, std::int64_t*, std::size_t))                  \
+  X(63, OrtStatus*, GetSymbolicDimensions, (const OrtTensorTypeAndShapeInfo*, const char**, std::size_t))           \
+  X(65, OrtStatus*, GetTensorTypeAndShape, (const OrtValue*, OrtTensorTypeAndShapeInfo**))                          \
+  X(90, OrtStatus*, KernelContext_GetInput, (const OrtKernelContext*, std::size_t, const OrtValue**))               \
+  X(91, OrtStatus*, KernelContext_GetOutput,                                                                        \
+    (OrtKernelContext*, std::size_t, const std::int64_t*, std::size_t, OrtValue**))                                 \
+  X(93, void, ReleaseStatus, (OrtStatus*))                                                                          \
+  X(96, void, ReleaseValue, (OrtValue*))                                                                            \
+  X(99, void, ReleaseTensorTypeAndShapeInfo, (OrtTensorTypeAndShapeInfo*))                                          \
+  X(247, OrtStatus*, Logger_LogMessage,                                                                             \
+    (const OrtLogger*, int, const char* message, const char* file, int line, const char* function))                 \
+  X(272, OrtStatus*, ReadOpAttr, (const OrtOpAttr*, int type, void*, std::size_t, std::size_t*))                    \
+  X(274, OrtStatus*, KernelContext_ParallelFor,                                                                     \
+    (const OrtKernelContext*, void (*)(void*, std::size_t), std::size_t total, std::size_t batches, void* user))    \
+  X(287, void, ReleaseGraph, (OrtGraph*))                                                                           \
+  X(289, OrtStatus*, GetValueInfoName, (const OrtValueInfo*, const char**))                                         \
+  X(290, OrtStatus*, GetValueInfoTypeInfo, (const OrtValueInfo*, const OrtTypeInfo**))                              \
+  X(298, void, GetKeyValuePairs, (const OrtKeyValuePairs*, const char* const**, const char* const**, std::size_t*)) \
+  X(300, void, ReleaseKeyValuePairs, (OrtKeyValuePairs*))                                                           \
+  X(307, int, HardwareDevice_Type, (const OrtHardwareDevice*))                                                      \
+  X(317, const void* const*, GetEpApi, ())                                                                          \
+  X(318, OrtStatus*, GetTensorSizeInBytes, (const OrtValue*, std::size_t*))                                         \
+  X(326, OrtStatus*, ValueInfo_GetInitializerValue, (const OrtValueInfo*, const OrtValue**))                        \
+  X(331, OrtStatus*, ValueInfo_IsConstantInitializer, (const OrtValueInfo*, bool*))                                 \
+  X(337, OrtStatus*, Graph_GetOperatorSets, (const OrtGraph*, const char**, std::int64_t*, std::size_t))            \
+  X(336, OrtStatus*, Graph_GetNumOperatorSets, (const OrtGraph*, std::size_t*))                                     \
+  X(338, OrtStatus*, Graph_GetNumInputs, (const OrtGraph*, std::size_t*))                                           \
+  X(339, OrtStatus*, Graph_GetInputs, (const OrtGraph*, const OrtValueInfo**, std::size_t))                         \
+  X(340, OrtStatus*, Graph_GetNumOutputs, (const OrtGraph*, std::size_t*))                                          \
+  X(341, OrtStatus*, Graph_GetOutputs, (const OrtGraph*, const OrtValueInfo**, std::size_t))                        \
+  X(344, OrtStatus*, Graph_GetNumNodes, (const OrtGraph*, std::size_t*))                                            \
+  X(345, OrtStatus*, Graph_GetNodes, (const OrtGraph*, const OrtNode**, std::size_t))                               \
+  X(346, OrtStatus*, Graph_GetParentNode, (const OrtGraph*, const OrtNode**))                                       \
+  X(347, OrtStatus*, Graph_GetGraphView, (const OrtGraph*, const OrtNode**, std::size_t, OrtGraph**))               \
+  X(348, OrtStatus*, Node_GetId, (const OrtNode*, std::size_t*))                                                    \
+  X(349, OrtStatus*, Node_GetName, (const OrtNode*, const char**))                                                  \
+  X(350, OrtStatus*, Node_GetOperatorType, (const OrtNode*, const char**))                                          \
+  X(351, OrtStatus*, Node_GetDomain, (const OrtNode*, const char**))                                                \
+  X(353, OrtStatus*, Node_GetNumInputs, (const OrtNode*, std::size_t*))                                             \
+  X(354, OrtStatus*, Node_GetInputs, (const OrtNode*, const OrtValueInfo**, std::size_t))                           \
+  X(355, OrtStatus*, Node_GetNumOutputs, (const OrtNode*, std::size_t*))                                            \
+  X(356, OrtStatus*, Node_GetOutputs, (const OrtNode*, const OrtValueInfo**, std::size_t))                          \
+  X(359, OrtStatus*, Node_GetNumAttributes, (const OrtNode*, std::size_t*))                                         \
+  X(360, OrtStatus*, Node_GetAttributes, (const OrtNode*, const OrtOpAttr**, std::size_t))                          \
+  X(362, OrtStatus*, OpAttr_GetTensorAttributeAsOrtValue, (const OrtOpAttr*, OrtValue**))                           \
+  X(363, OrtStatus*, OpAttr_GetType, (const OrtOpAttr*, int*))                                                      \
+  X(364, OrtStatus*, OpAttr_GetName, (const OrtOpAttr*, const char**))                                              \
+  X(365, OrtStatus*, Node_GetNumSubgraphs, (const OrtNode*, std::size_t*))                                          \
+  X(378, OrtStatus*, GetTensorData, (const OrtValue*, const void**))                                                \
+  X(379, OrtStatus*, GetSessionOptionsConfigEntries, (const OrtSessionOptions*, OrtKeyValuePairs**))
+
+// The same of OrtEpApi.
+#define CONVOY_ORT_EP_API(X)                                                                                    \
+  X(0, OrtStatus*, CreateEpDevice,                                                                              \
+    (OrtEpFactory*, const OrtHardwareDevice*, const OrtKeyValuePairs*, const OrtKeyValuePairs*, OrtEpDevice**)) \
+  X(2, OrtStatus*, EpGraphSupportInfo_AddNodesToFuse,                                                           \
+    (OrtEpGraphSupportInfo*, const OrtNode* const*, std::size_t, const OrtNodeFusionOptions*))
+
+#define CONVOY_ORT_MEMBER(place, result, name, parameters) result(*name) parameters = nullptr;
+#define CONVOY_ORT_LOAD(place, result, name, parameters) \
+  name = reinterpret_cast<result(*) parameters>(const_cast<void*>(table[place]));
+
+struct EpApi {
+  CONVOY_ORT_EP_API(CONVOY_ORT_MEMBER)
+  explicit EpApi(const void* const* table) { CONVOY_ORT_EP_API(CONVOY_ORT_LOAD) }
+};
+
+struct Api {
+  CONVOY_ORT_API(CONVOY_ORT_MEMBER)
+  explicit Api(const void* const* table) { CONVOY_ORT_API(CONVOY_ORT_LOAD) }
+};
+
+#undef CONVOY_ORT_MEMBER
+#undef CONVOY_ORT_LOAD
+
+}  // namespace convoy::ort
