@@ -11,6 +11,8 @@
 #include <mutex>
 #include <utility>
 
+#include "device/cuda/testing/fake_modules.h"
+
 namespace {
 
 constexpr std::size_t kMemory = std::size_t{1} << 20;
@@ -226,9 +228,10 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes,
   std::memset(reinterpret_cast<void*>(to), value, bytes);
   return fake.lost;
 }
-// Every kernel reads where it must not.
-CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction, void**, void**) {
+// Every kernel that is of no module reads where it must not.
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
   if (config->blockDimX > 1024) return CUDA_ERROR_INVALID_VALUE;
+  if (const auto launch = fake_launch(function, *config, parameters)) return launch();
   fake.lost = CUDA_ERROR_ILLEGAL_ADDRESS;
   return CUDA_SUCCESS;
 }
