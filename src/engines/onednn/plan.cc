@@ -11,6 +11,7 @@
 #include "core/epilogue.h"
 #include "core/shared_bytes.h"
 #include "core/stages.h"
+#include "device/onednn_signals.h"
 #include "engines/cpu/common/padding_guard.h"
 #include "engines/onednn/request.h"
 
@@ -239,7 +240,10 @@ class ConvolutionPlan final : public ConvPlan, public HasStages {
       if (scratchpad_.get_size() > 0) {
         memories.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad_, cpu_engine(), workspace));
       }
-      primitive_.execute(stream, memories);
+      {
+        const WithoutSignals quiet(moves_the_stack(implementation_) ? threads_ : 0);
+        primitive_.execute(stream, memories);
+      }
       if (output_.after) output_.after->run(stream, out, args.out, workspace);
       stream.wait();
     } catch (const dnnl::error& error) {

@@ -6,14 +6,17 @@
 
 #include "core/hash.h"
 #include "device/onednn.h"
+#include "device/onednn_signals.h"
 
 namespace convoy::ops::onednn {
 
 using convoy::onednn::cpu_engine;
 using convoy::onednn::data_type_of;
 using convoy::onednn::ended;
+using convoy::onednn::moves_the_stack;
 using convoy::onednn::OmpThreads;
 using convoy::onednn::used;
+using convoy::onednn::WithoutSignals;
 
 namespace {
 
@@ -57,6 +60,7 @@ class PrimitivePlan final : public OpPlan {
       if (scratchpad_.get_size() > 0) {
         memories.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad_, engine, context.workspace));
       }
+      const WithoutSignals quiet(moves_the_stack(implementation_) ? context.team().size() : 0);
       primitive_.execute(stream, memories);
       stream.wait();
     } catch (const dnnl::error& error) {
