@@ -219,7 +219,7 @@ TEST(Rows, PoolsOfHalves) {
   }
 }
 
-// In nhwc by our vectors, in nchw by oneDNN, to which a -inf is the least finite number.
+// In nhwc by our vectors; averages of overlapping windows by oneDNN.
 TEST(Rows, PoolsOfFloats) {
   std::mt19937 random(8);
   for (const char* op : {"MaxPool", "AveragePool"}) {
@@ -240,7 +240,7 @@ TEST(Rows, PoolsOfFloats) {
   }
 }
 
-// By our loops: oneDNN, which overlapping windows go to, gives the lowest number for -inf.
+// oneDNN would give the lowest number for -inf.
 TEST(Rows, MaximumOfFloatsThatAreNone) {
   const HostTensor x =
       tensor(DataType::f32, {1, 8, 1, 3},

@@ -1,13 +1,13 @@
 // MaxPool, with its second output, and MaxUnpool.
 #include <fmt/format.h>
 
-#include <atomic>
 #include <cstring>
 #include <limits>
 
 #include "ops/math_types.h"
 #include "ops/operator_row.h"
 #include "ops/pooling/plane_pool.h"
+#include "ops/pooling/plane_rows.h"
 #include "ops/pooling/pooling.h"
 
 namespace convoy::ops {
@@ -76,29 +76,43 @@ void pool_with_indices(const PoolGeometry& geometry, bool column_major, const Te
                });
 }
 
-// Bytes whose channels are innermost and whose rows have no gaps: the maxima down the columns of a row of windows, then
-// those along it. Both are long runs of neighbours, where position by position the taps take longer to find than to
-// compare.
-bool goes_by_rows(const TensorDesc& x, const TensorDesc& y) {
+// Whether the channels of a position are innermost and rows have no gaps, and the maxima down the columns of a row of
+// windows and then those along it, both long runs of neighbours, are made sooner than those of each window by itself.
+bool goes_by_rows(const PoolGeometry& geometry, const TensorDesc& x, const TensorDesc& y) {
   const std::array<std::int64_t, 5> xs = five_strides(x), ys = five_strides(y);
   const std::int64_t channels = x.dims[1];
-  return size_of(x.type) == 1 && xs[1] == 1 && ys[1] == 1 && xs[4] == channels && ys[4] == channels;
+  if (xs[1] != 1 || ys[1] != 1 || xs[4] != channels || ys[4] != channels) return false;
+  // Position by position the taps of bytes take longer to find than to compare.
+  if (size_of(x.type) == 1) return true;
+  if (x.type != DataType::f32) return false;  // which zero is kept would depend on it
+  const PoolAxis& width = geometry.axes[2];
+  const std::int64_t down = geometry.axes[0].kernel * geometry.axes[1].kernel;
+  return (down + 1) * width.stride + width.kernel < down * width.kernel;  // loads and stores for an output
 }
 
 void max_pool_rows(const PoolGeometry& geometry, const TensorDesc& x_desc, const TensorDesc& y_desc,
-                   const std::uint8_t* x, std::uint8_t* y, const ExecContext& context) {
+                   const PlaneRows& of_floats, const std::byte* x, std::byte* y, const ExecContext& context) {
   const PoolAxis &depth = geometry.axes[0], &height = geometry.axes[1], &width = geometry.axes[2];
   const std::array<std::int64_t, 5> xs = five_strides(x_desc), ys = five_strides(y_desc);
-  const std::int64_t channels = x_desc.dims[1], row = width.in * channels;
+  const std::int64_t bytes = size_of(x_desc.type), channels = x_desc.dims[1], row = width.in * channels;
   const std::vector<PoolRun> runs = runs_of(width);
   const std::int64_t step = width.stride * channels;
-  const auto largest = [&](const std::vector<const void*>& taps, std::int64_t count, std::int64_t positions, void* to) {
-    avx2::pool_row(x_desc.type, avx2::PoolFunction::max,
-                   {taps.data(), static_cast<std::int64_t>(taps.size()), 1, count, positions, step, channels}, to);
+  // At `positions`, of which each is `count` elements, the largest of the taps.
+  const auto largest = [&](std::vector<const void*>& taps, std::int64_t count, std::int64_t positions, std::byte* to) {
+    const auto number = static_cast<std::int64_t>(taps.size());
+    if (x_desc.type != DataType::f32) {
+      return avx2::pool_row(x_desc.type, avx2::PoolFunction::max,
+                            {taps.data(), number, 1, count, positions, step, channels}, to);
+    }
+    const auto* const* lines = reinterpret_cast<const float* const*>(taps.data());
+    for (std::int64_t p = 0; p < positions; ++p) {
+      of_floats.down(false, lines, number, count, reinterpret_cast<float*>(to) + p * channels);
+      for (const void*& tap : taps) tap = static_cast<const float*>(tap) + step;
+    }
   };
-  const std::int64_t work = row * (depth.kernel * height.kernel + width.kernel) / 8;
+  const std::int64_t work = row * (depth.kernel * height.kernel + width.kernel) * bytes / 8;
   parallel_for(context, x_desc.dims[0] * depth.out * height.out, work, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<std::uint8_t> columns(static_cast<std::size_t>(row));
+    std::vector<std::byte> columns(static_cast<std::size_t>(row * bytes));
     std::vector<const void*> taps;
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const std::int64_t oh = unit % height.out, od = unit / height.out % depth.out;
@@ -108,55 +122,25 @@ void max_pool_rows(const PoolGeometry& geometry, const TensorDesc& x_desc, const
         const std::int64_t d = od * depth.stride + kd * depth.dilation - depth.pad;
         for (std::int64_t kh = height.first_tap(oh); kh < height.last_tap(oh); ++kh) {
           const std::int64_t h = oh * height.stride + kh * height.dilation - height.pad;
-          taps.push_back(x + n * xs[0] + d * xs[2] + h * xs[3]);
+          taps.push_back(x + (n * xs[0] + d * xs[2] + h * xs[3]) * bytes);
         }
       }
       largest(taps, row, 1, columns.data());
-      std::uint8_t* const to = y + n * ys[0] + od * ys[2] + oh * ys[3];
+      std::byte* const to = y + (n * ys[0] + od * ys[2] + oh * ys[3]) * bytes;
       for (const PoolRun& run : runs) {
         taps.clear();
         for (std::int64_t kw = width.first_tap(run.begin); kw < width.last_tap(run.begin); ++kw) {
           const std::int64_t at = run.begin * width.stride + kw * width.dilation - width.pad;
-          taps.push_back(columns.data() + at * channels);
+          taps.push_back(columns.data() + at * channels * bytes);
         }
         const std::int64_t positions = run.end - run.begin;
         const bool one_row = width.stride == 1;
-        largest(taps, one_row ? positions * channels : channels, one_row ? 1 : positions, to + run.begin * channels);
+        largest(taps, one_row ? positions * channels : channels, one_row ? 1 : positions,
+                to + run.begin * channels * bytes);
       }
     }
   });
 }
-
-// oneDNN's maxima begin with the least finite number: of windows that hold nothing but -infinity they are that. Where
-// it comes out, `exact` says what is right.
-class OneDnnMaxPool final : public OpPlan {
- public:
-  OneDnnMaxPool(std::unique_ptr<OpPlan> fast, std::unique_ptr<OpPlan> exact, std::int64_t elements)
-      : fast_(std::move(fast)), exact_(std::move(exact)), elements_(elements) {}
-
-  Candidate candidate() const override { return fast_->candidate(); }
-  std::size_t workspace_bytes() const override { return fast_->workspace_bytes(); }
-  std::size_t retained_bytes() const override { return fast_->retained_bytes(); }
-  std::vector<std::string> notes() const override { return fast_->notes(); }
-  std::string description() const override { return fast_->description(); }
-
-  Result<void> execute(std::span<const void* const> in, std::span<void* const> out,
-                       const ExecContext& context) const override {
-    CONVOY_CHECK(fast_->execute(in, out, context));
-    const float* const y = static_cast<const float*>(out[0]);
-    std::atomic<bool> found = false;
-    parallel_for(context, elements_, 1, [&](std::int64_t begin, std::int64_t end) {
-      int here = 0;
-      for (std::int64_t i = begin; i < end; ++i) here |= y[i] == std::numeric_limits<float>::lowest() ? 1 : 0;
-      if (here != 0) found = true;
-    });
-    return found ? exact_->execute(in, out, context) : Result<void>{};
-  }
-
- private:
-  std::unique_ptr<OpPlan> fast_, exact_;
-  std::int64_t elements_;  // of memory
-};
 
 class MaxPool final : public Operator {
  public:
@@ -189,18 +173,15 @@ class MaxPool final : public Operator {
     if (!with_indices) {
       if (auto plan = plane_pooling(node, PoolKind::max, geometry, x, y, request)) return plan;
     }
-    std::unique_ptr<OpPlan> fast;
-    if (!with_indices && !(vectors && suits_channel_rows(geometry, x, y))) {
-      fast = onednn_pooling(PoolKind::max, geometry, x, y, request.threads);
-    }
-    if (!with_indices && vectors && goes_by_rows(x, y)) {
+    if (const PlaneRows* rows = plane_rows(request.cpu.isa);
+        rows != nullptr && !with_indices && goes_by_rows(geometry, x, y)) {
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
-        max_pool_rows(geometry, x, y, static_cast<const std::uint8_t*>(in[0]), static_cast<std::uint8_t*>(out[0]),
+        max_pool_rows(geometry, x, y, *rows, static_cast<const std::byte*>(in[0]), static_cast<std::byte*>(out[0]),
                       context);
         return {};
       });
     }
-    auto own = dispatch<kMaxPoolTypes>(x.type, [&]<class T>(Tag<T>) {
+    return dispatch<kMaxPoolTypes>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
         const T* from = static_cast<const T*>(in[0]);
         T* to = static_cast<T*>(out[0]);
@@ -215,8 +196,6 @@ class MaxPool final : public Operator {
         return {};
       });
     });
-    if (fast == nullptr) return own;
-    return std::make_unique<OneDnnMaxPool>(std::move(fast), std::move(own), y.storage_elements());
   }
 };
 

@@ -5,11 +5,12 @@
 #include "ops/pooling/plane_rows.h"
 
 namespace convoy::ops {
-namespace {
 
-const PlaneRows* functions_of(Isa isa) {
+const PlaneRows* plane_rows(Isa isa) {
   return isa >= Isa::avx512 ? &avx512::kPlaneRows : isa >= Isa::avx2 ? &avx2::kPlaneRows : nullptr;
 }
+
+namespace {
 
 bool reads_always(const PoolAxis& axis) {
   for (std::int64_t o = 0; o < axis.out; ++o) {
@@ -98,7 +99,7 @@ class PlanePooling {
 
 std::unique_ptr<OpPlan> plane_pooling(const NodeDesc& node, PoolKind kind, const PoolGeometry& geometry,
                                       const TensorDesc& x, const TensorDesc& y, const PlanRequest& request) {
-  const PlaneRows* const rows = functions_of(request.cpu.isa);
+  const PlaneRows* const rows = plane_rows(request.cpu.isa);
   if (rows == nullptr || x.type != DataType::f32 || x.rank() < 3) return nullptr;
   if (!x.is_packed(Layout::nchw) || !y.is_packed(Layout::nchw) || y.elements() == 0) return nullptr;
   if (!std::ranges::all_of(geometry.axes, reads_always)) return nullptr;

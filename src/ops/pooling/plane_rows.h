@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "convoy/cpu.h"
+
 namespace convoy::ops {
 
 struct PlaneRows {
@@ -16,6 +18,9 @@ struct PlaneRows {
                 const float* divisors, float divisor, std::int64_t count, float* y);
   static constexpr std::int64_t kSlack = 64;
 };
+
+// For an instruction set that the processor has; null: there are none.
+const PlaneRows* plane_rows(Isa isa);
 
 namespace avx2 {
 extern const PlaneRows kPlaneRows;
