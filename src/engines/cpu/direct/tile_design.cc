@@ -285,8 +285,9 @@ void design_phase(TileDesign& design, const Phase& source, const TileRequest& re
     design.packed_floats += phase.reduction * panel.shape->vectors * design.kernels->lanes;
     design.packed_floats = round_up(design.packed_floats, 16);
   }
-  // The buffer, then per tile 2 x offsets, the positions' out offsets and whether it is whole (8 bytes each).
-  const std::int64_t per_tile = 2 * (2 + kMaxTilePixels + 1);
+  // The buffer, then per tile 2 x offsets, the positions' out offsets, its halves and whether it is whole (8 bytes
+  // each).
+  const std::int64_t per_tile = 2 * (2 + kMaxTilePixels + 2);
   design.scratch_floats =
       std::max(design.scratch_floats, round_up(phase.buffer, 16) + round_up(phase.tiles * per_tile, 16));
   if (!phase.panels.empty() && positions > 0 && !design.too_large) {

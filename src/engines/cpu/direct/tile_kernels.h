@@ -65,6 +65,7 @@ struct TileShape {
   //   acc[p][k] = sum over steps s, r < group:  x[pixel p + steps[s] + k - k % group + r] * w[s*group + r][k]
   int group;
   TileRun run;
+  TileRun run_one_half;  // of the first half alone
 };
 
 struct TileKernels {

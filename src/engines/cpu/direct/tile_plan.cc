@@ -20,7 +20,8 @@ struct Block {
 struct Tile {
   std::int64_t x[2];                        // offset of position 0 of each half
   std::int64_t out_offset[kMaxTilePixels];  // -1: not stored
-  std::int64_t whole;                       // 1: all are stored
+  std::int64_t halves;                      // that it has: the last one of a block may have one alone
+  std::int64_t whole;                       // 1: all their positions are stored
 };
 
 // Of tensors of Real, float or double.
@@ -133,26 +134,17 @@ std::int64_t TilePlan<Real>::make_tiles(const TilePhase& phase, const Block& blo
       half = 0;
     }
     Tile& tile = tiles[count];
-    if (half == 0) {
-      tile.x[1] = x;
-      tile.whole = 1;
-    }
+    if (half == 0) tile.whole = 1;
     tile.x[half] = x;
     std::int64_t* const offsets = tile.out_offset + phase.pixels * half++;
+    tile.halves = half;
     if (valid < phase.pixels) {
       tile.whole = 0;
       std::fill(offsets, offsets + phase.pixels, -1);
     }
     return offsets + skip;
   };
-  const auto finished = [&] {
-    if (half == 0) return count;
-    if (half < phase.halves) {
-      tiles[count].whole = 0;
-      std::fill_n(tiles[count].out_offset + phase.pixels * half, phase.pixels * (phase.halves - half), -1);
-    }
-    return count + 1;
-  };
+  const auto finished = [&] { return half == 0 ? count : count + 1; };
   if (phase.input == TileInput::gathered) {
     for (std::int64_t q = 0; q < block.cols; q += phase.pixels) {
       const std::int64_t valid = std::min<std::int64_t>(phase.pixels, block.cols - q);
@@ -295,7 +287,7 @@ void TilePlan<Real>::zero_channel_padding(const TilePhase& phase, const Tile* ti
   const std::int64_t block = conv.out.block;
   const std::int64_t valid = channels % block;
   for (std::int64_t t = 0; t < count; ++t) {
-    for (int p = 0; p < phase.halves * phase.pixels; ++p) {
+    for (int p = 0; p < tiles[t].halves * phase.pixels; ++p) {
       if (tiles[t].out_offset[p] < 0) continue;
       Real* at = out + tiles[t].out_offset[p] + channels / block * conv.out.channel;
       std::fill(at + valid, at + block, Real{0});
@@ -329,7 +321,6 @@ void TilePlan<Real>::run_item(const PhaseJob<Real>& job, const TilePhase& phase,
   args.epilogue = &job.epilogue;
   TileFinishOf<Real> finish{};
   finish.tile = accumulators;
-  finish.positions = phase.halves * phase.pixels;
   finish.block = out_block;
   finish.block_stride = conv.out.channel;
   finish.out = job.out;
@@ -370,16 +361,16 @@ void TilePlan<Real>::run_item(const PhaseJob<Real>& job, const TilePhase& phase,
     const std::int64_t panel_floats = phase.reduction * width;
     for (std::int64_t t = 0; t < tile_count; ++t) {
       const Tile& tile = tiles[t];
-      args.x[0] = x + group_x + tile.x[0];
-      args.x[1] = x + group_x + tile.x[1];
+      for (int half = 0; half < tile.halves; ++half) args.x[half] = x + group_x + tile.x[half];
       args.out_offset = tile.out_offset;
       args.tile = fast && tile.whole != 0 ? nullptr : accumulators;
       const std::int64_t fetched = t * phase.reduction * (64 / static_cast<int>(sizeof(Real)));
       args.prefetch = nullptr;
       if (fetch && fetched < panel_floats) args.prefetch = args.w + panel_floats + fetched;
       if (fetch_input && t + 1 < tile_count) args.prefetch = x + group_x + tiles[t + 1].x[0];
-      panel.shape->run(&args);
+      (tile.halves == phase.halves ? panel.shape->run : panel.shape->run_one_half)(&args);
       if (args.tile != nullptr) {
+        finish.positions = static_cast<int>(tile.halves) * phase.pixels;
         finish.out_offset = tile.out_offset;
         design_.kernels->finish(&finish);
       }
