@@ -298,12 +298,19 @@ class WinogradPlan final : public PackedPlan {
     product.m_tile = vectors * s.lanes;
     const Real* const weights = run.packed + group * group_weights(s);
     const Real* const panels = weights + s.points * s.reduction * s.lanes * first;
-    for (std::int64_t panel = 0; panel < vectors; panel += 2) {
-      product.panel_vectors = panel + 1 < vectors ? 2 : 1;
-      for (std::int64_t point = 0; point < s.points; ++point) {
-        product.v = v + point * v_point(s, blocking_);
+    const auto width_of = [&](std::int64_t panel) { return panel + 1 < vectors ? 2 : 1; };
+    const auto u_of = [&](std::int64_t point, std::int64_t panel) {
+      return panels + s.reduction * s.lanes * (s.points * panel + point * width_of(panel));
+    };
+    // A point's V is read by all panels before the next one's: it comes from L2 once.
+    for (std::int64_t point = 0; point < s.points; ++point) {
+      product.v = v + point * v_point(s, blocking_);
+      for (std::int64_t panel = 0; panel < vectors; panel += 2) {
+        const bool last = panel + 2 >= vectors;
+        product.panel_vectors = width_of(panel);
         product.m = m + point * m_point(s, blocking_) + panel * s.lanes;
-        product.u = panels + s.reduction * s.lanes * (s.points * panel + point * product.panel_vectors);
+        product.u = u_of(point, panel);
+        product.next_u = last ? u_of(std::min(point + 1, s.points - 1), 0) : u_of(point, panel + 2);
         kernels_.product(&product);
       }
     }

@@ -6,7 +6,7 @@
 //   M[point][tile][k] = sum_c V[point][tile][c] * U[point][c][k]
 // Memory, in floats, which are elements, f32 or f64; `lanes` is the vector length:
 //   V  [point][tile / rows][c / lanes][tile % rows][c % lanes]: a row tile's broadcasts lie at constant distances
-//   U  [chunk][point][panel][c][k of the panel], a panel being two vectors of k, or one at the end of the last chunk
+//   U  [panel][point][c][k of the panel], a panel being two vectors of k, or one at the end
 //   M  [point][tile][k of the chunk]
 // and behind U, for what is computed directly:
 //   W  [k / lanes][c][tap][k % lanes], and a float for each k / lanes: 1 where these filters always are
@@ -90,6 +90,7 @@ struct WinogradProductOf {
   std::int64_t row_tile;
   std::int64_t tiles;
   const Real* u;
+  const Real* next_u;      // of the product that follows
   std::int64_t reduction;  // c
   int panel_vectors;       // 1 or 2
   Real* m;
