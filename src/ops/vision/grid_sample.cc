@@ -8,6 +8,8 @@
 #include "ops/indexing.h"
 #include "ops/math_types.h"
 #include "ops/operator_row.h"
+#include "ops/rows.h"
+#include "ops/vision/quads_avx2.h"
 
 namespace convoy::ops {
 namespace {
@@ -46,11 +48,15 @@ struct AxisTaps {
   std::array<double, 4> weight;
 };
 
+double coordinate(const Sampling& sampling, double normalized, double size) {
+  return sampling.align_corners ? (normalized + 1) / 2 * (size - 1) : ((normalized + 1) * size - 1) / 2;
+}
+
 AxisTaps axis_taps(const Sampling& sampling, double normalized, std::int64_t dim) {
   const double size = static_cast<double>(dim);
   // Farther out everything is padding alike, and indices could not hold it.
   constexpr double kFar = 1e12;
-  double x = sampling.align_corners ? (normalized + 1) / 2 * (size - 1) : ((normalized + 1) * size - 1) / 2;
+  double x = coordinate(sampling, normalized, size);
   x = x > -kFar ? std::min(x, kFar) : -kFar;  // NaN counts as far out
   if (sampling.mode == Mode::nearest) x = std::nearbyint(x);
   const double low = sampling.align_corners ? 0 : -0.5, high = sampling.align_corners ? size - 1 : size - 0.5;
@@ -94,11 +100,35 @@ AxisTaps axis_taps(const Sampling& sampling, double normalized, std::int64_t dim
 // caches again.
 constexpr std::int64_t kBlock = 1024;
 
+// Points in a plane whose four taps are two neighbours in each of two rows.
+struct Quads {
+  std::int64_t down = 0;  // from a row to the next
+  std::array<std::int64_t, kBlock> offsets;
+  std::array<float, 4 * kBlock> weights;
+
+  // Whether a point is one: `x` and `y` are its coordinates, [0, 1] has the first tap and the second.
+  bool set(std::int64_t at, double x, double width, double y, double height) {
+    offsets[at] = 0;
+    std::fill_n(&weights[4 * at], 4, 0.0F);
+    if (!(x > 0 && x < width - 1 && y > 0 && y < height - 1)) return false;
+    const auto column = static_cast<std::int64_t>(x), row = static_cast<std::int64_t>(y);
+    const double right = x - static_cast<double>(column), low = y - static_cast<double>(row);
+    if (right == 0 || low == 0) return false;  // what has no weight isn't read
+    offsets[at] = row * down + column;
+    weights[4 * at] = static_cast<float>((1 - low) * (1 - right));
+    weights[4 * at + 1] = static_cast<float>((1 - low) * right);
+    weights[4 * at + 2] = static_cast<float>(low * (1 - right));
+    weights[4 * at + 3] = static_cast<float>(low * right);
+    return true;
+  }
+};
+
 // The taps of some points, all dims combined: where each is in a plane, and its weight.
 template <class C>
 struct Points {
   static constexpr std::int64_t kMostTaps = 64;
   std::int64_t count = 0;
+  std::array<std::int64_t, kBlock> places;    // where their values go
   std::array<std::int64_t, kBlock + 1> ends;  // of the taps of the points before
   std::vector<std::int64_t> offsets;
   std::vector<C> weights;
@@ -107,9 +137,11 @@ struct Points {
       : offsets(static_cast<std::size_t>(kBlock * taps_of_point)), weights(offsets.size()) {}
 
   // `at`: where the point's coordinates are in the grid, whose last dim has that of the innermost dim first.
-  void add(const Sampling& sampling, const TensorDesc& x, DataType grid_type, const void* grid, std::int64_t at) {
+  void add(const Sampling& sampling, const TensorDesc& x, DataType grid_type, const void* grid, std::int64_t at,
+           std::int64_t place) {
     const int spatial = x.rank() - 2;
     if (count == 0) ends[0] = 0;
+    places[count] = place;
     std::array<std::int64_t, kMostTaps> own_offsets;
     std::array<double, kMostTaps> own_weights;
     own_offsets[0] = 0;
@@ -168,7 +200,7 @@ struct Points {
   void sample_mostly(const T* plane, T* y) const {
     for (std::int64_t p = 0; p < count; ++p) {
       const std::int64_t first = ends[p], taps = ends[p + 1] - first;
-      y[p] = T(taps == kTaps ? sum_of<kTaps>(plane, first) : sum(plane, first, taps));
+      y[places[p]] = T(taps == kTaps ? sum_of<kTaps>(plane, first) : sum(plane, first, taps));
     }
   }
 };
@@ -195,11 +227,13 @@ class GridSample final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const Sampling sampling, read(node));
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     const DataType grid_type = inputs[1].desc.type;
+    const bool vectors = has_row_vectors(request) && sampling.mode == Mode::linear && x.rank() == 4;
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
+      const bool has_quads = vectors && std::is_same_v<T, float> && x.dims[2] > 1 && x.dims[3] > 1;
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
         const int spatial = x.rank() - 2;
         const std::int64_t points = product(y.dims, 2, y.rank()), channels = x.dims[1];
@@ -207,16 +241,34 @@ class GridSample final : public Operator {
         const std::int64_t blocks = (points + kBlock - 1) / kBlock;
         parallel_for(context, y.dims[0] * blocks, kBlock * channels * 16, [&](std::int64_t begin, std::int64_t end) {
           const std::int64_t taps = sampling.mode == Mode::nearest ? 1 : sampling.mode == Mode::linear ? 2 : 4;
-          Points<Compute<T>> some(spatial == 1 ? taps : spatial == 2 ? taps * taps : taps * taps * taps);
+          Points<Compute<T>> others(spatial == 1 ? taps : spatial == 2 ? taps * taps : taps * taps * taps);
+          Quads quads;
+          quads.down = x.strides[x.rank() - 2];
+          const auto is_quad = [&](std::int64_t place, std::int64_t at) {
+            const auto along = [&](int d) {
+              return coordinate(sampling, load_as_double(grid_type, in[1], at + 3 - d), static_cast<double>(x.dims[d]));
+            };
+            return quads.set(place, along(3), static_cast<double>(x.dims[3]), along(2), static_cast<double>(x.dims[2]));
+          };
           for (std::int64_t unit = begin; unit < end; ++unit) {
             const std::int64_t n = unit / blocks, first = unit % blocks * kBlock;
-            some.count = 0;
-            for (std::int64_t p = first; p < std::min(points, first + kBlock); ++p) {
-              some.add(sampling, x, grid_type, in[1], (n * points + p) * spatial);
+            const std::int64_t count = std::min(points - first, kBlock);
+            others.count = 0;
+            for (std::int64_t p = 0; p < count; ++p) {
+              const std::int64_t at = (n * points + first + p) * spatial;
+              if (!has_quads || !is_quad(p, at)) others.add(sampling, x, grid_type, in[1], at, p);
             }
             const T* const from = static_cast<const T*>(in[0]) + n * channels * plane;
             T* const to = static_cast<T*>(out[0]) + n * channels * points + first;
-            for (std::int64_t c = 0; c < channels; ++c) some.sample(from + c * plane, to + c * points);
+            for (std::int64_t c = 0; c < channels; ++c) {
+              if constexpr (std::is_same_v<T, float>) {
+                if (others.count < count) {
+                  avx2::sum_quads(from + c * plane, quads.offsets.data(), quads.down, quads.weights.data(), count,
+                                  to + c * points);
+                }
+              }
+              others.sample(from + c * plane, to + c * points);
+            }
           }
         });
         return {};

@@ -1,4 +1,8 @@
 // GridSample, AffineGrid, Col2Im, RoiAlign, DeformConv: values from the operator specification's examples and by hand.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "ops/testing/operators.h"
 
 namespace convoy::ops {
@@ -30,6 +34,49 @@ TEST(GridSample, Modes) {
             {floats({1, 1, 1, 1, 1}, {4.5})});
   expect_refused(node("linear", "none"), {x, grid}, "padding_mode='none'");
   expect_refused(node("linear", "zeros"), {x, floats({1, 1, 1, 3}, {0, 0, 0})}, "do not fit");
+}
+
+// Points between four pixels, on one, on the line between two, beside the edge and outside: more than are computed at a
+// time. What has no weight isn't read, as it may be infinite.
+TEST(GridSample, LinearIsAsDefined) {
+  constexpr std::int64_t kHeight = 7, kWidth = 9, kRows = 33, kColumns = 37;
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const std::int64_t align : {0, 1}) {
+    std::vector<double> values = spread(2 * 3 * kHeight * kWidth, -2, 2), grid, expected;
+    for (std::size_t plane = 0; plane < 6; ++plane) values[plane * kHeight * kWidth + 3 * kWidth + 5] = inf;
+    for (std::int64_t n = 0; n < 2; ++n) {
+      for (std::int64_t p = 0; p < kRows * kColumns; ++p) {
+        // Eighths of a pixel, from one before the first to one behind the last.
+        const double at[] = {static_cast<double>(p * 7 % 81) / 8 - 1, static_cast<double>((p * 5 + n) % 65) / 8 - 1};
+        const double size[] = {kWidth, kHeight};
+        for (int d = 0; d < 2; ++d) {
+          grid.push_back(align != 0 ? at[d] / (size[d] - 1) * 2 - 1 : (at[d] * 2 + 1) / size[d] - 1);
+        }
+      }
+    }
+    const HostTensor rounded = floats({2, kRows, kColumns, 2}, grid);
+    for (std::int64_t n = 0; n < 2; ++n) {
+      for (std::int64_t c = 0; c < 3; ++c) {
+        for (std::int64_t p = 0; p < kRows * kColumns; ++p) {
+          double at[2], size[] = {kWidth, kHeight}, sum = 0;
+          for (int d = 0; d < 2; ++d) {
+            const double v = rounded.at((n * kRows * kColumns + p) * 2 + d);
+            at[d] = align != 0 ? (v + 1) / 2 * (size[d] - 1) : ((v + 1) * size[d] - 1) / 2;
+          }
+          for (std::int64_t h = 0; h < kHeight; ++h) {
+            for (std::int64_t w = 0; w < kWidth; ++w) {
+              const double weight = std::max(0.0, 1 - std::abs(at[0] - static_cast<double>(w))) *
+                                    std::max(0.0, 1 - std::abs(at[1] - static_cast<double>(h)));
+              if (weight != 0) sum += weight * values[((n * 3 + c) * kHeight + h) * kWidth + w];
+            }
+          }
+          expected.push_back(sum);
+        }
+      }
+    }
+    expect_op(node_of("GridSample", {{"align_corners", align}}), {floats({2, 3, kHeight, kWidth}, values), rounded},
+              {floats({2, 3, kRows, kColumns}, expected)}, 1e-6);
+  }
 }
 
 TEST(AffineGrid, TwoAndThreeDims) {
