@@ -141,6 +141,51 @@ void dequantize_loop(const Q* x, float x_scale, std::int32_t x_zero, float* y, s
   for (; i < count; ++i) y[i] = static_cast<float>(static_cast<std::int32_t>(x[i]) - x_zero) * x_scale;
 }
 
+// ---- selection
+
+// As many bytes of ones as an element has where the condition holds.
+template <class T>
+CONVOY_AVX2 __m256i mask_of(const bool* condition) {
+  const __m256i none = _mm256_setzero_si256();
+  if constexpr (sizeof(T) == 1) {
+    return _mm256_cmpgt_epi8(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(condition)), none);
+  } else if constexpr (sizeof(T) == 2) {
+    return _mm256_cmpgt_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(condition))), none);
+  } else if constexpr (sizeof(T) == 4) {
+    return _mm256_cmpgt_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(condition))), none);
+  } else {
+    std::int32_t four;
+    std::memcpy(&four, condition, sizeof(four));
+    return _mm256_cmpgt_epi64(_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four)), none);
+  }
+}
+
+template <class T>
+CONVOY_AVX2 __m256i same(const T* x) {
+  if constexpr (sizeof(T) == 1) return _mm256_set1_epi8(static_cast<char>(*x));
+  if constexpr (sizeof(T) == 2) return _mm256_set1_epi16(static_cast<short>(*x));
+  if constexpr (sizeof(T) == 4) return _mm256_set1_epi32(static_cast<int>(*x));
+  return _mm256_set1_epi64x(static_cast<long long>(*x));
+}
+
+template <class T>
+void select(const bool* condition, const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y,
+            std::int64_t count) {
+  constexpr auto kCount = kBytes / static_cast<std::int64_t>(sizeof(T));
+  const __m256i one_a = same(a), one_b = same(b);
+  const auto load = [](const T* x) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)); };
+  std::int64_t i = 0;
+  for (; i + kCount <= count; i += kCount) {
+    const __m256i from_a = a_step == 0 ? one_a : load(a + i), from_b = b_step == 0 ? one_b : load(b + i);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i),
+                        _mm256_blendv_epi8(from_b, from_a, mask_of<T>(condition + i)));
+  }
+  for (; i < count; ++i) {
+    const T from_a = a[i * a_step], from_b = b[i * b_step];
+    y[i] = condition[i] ? from_a : from_b;
+  }
+}
+
 // ---- windows
 
 // How the neighbours of a vector, or every second one of them, are loaded: as many elements as 32 bytes have.
@@ -392,6 +437,17 @@ void pool_row(DataType type, PoolFunction function, const PoolWindows& windows, 
     default:
       return pool<LargestByte<true>>(windows, y);
   }
+}
+
+void select_row(std::size_t size, const bool* condition, const void* a, std::int64_t a_step, const void* b,
+                std::int64_t b_step, void* y, std::int64_t count) {
+  const auto of = [&]<class T>(T) {
+    select(condition, static_cast<const T*>(a), a_step, static_cast<const T*>(b), b_step, static_cast<T*>(y), count);
+  };
+  size == 1   ? of(std::uint8_t{})
+  : size == 2 ? of(std::uint16_t{})
+  : size == 4 ? of(std::uint32_t{})
+              : of(std::uint64_t{});
 }
 
 }  // namespace convoy::ops::avx2

@@ -117,10 +117,14 @@ class ElementwisePlan {
     }
     all_run_ = y_runs_ && std::ranges::find(kinds_, Kind::spread) == kinds_.end();
     if (operands.size() == 2) few_ = few_channels(y, operands[0], operands[1]);
-    in_runs_ = loop_.inner_size() >= kLongRun && loop_.inner_stride(0) == 1;
+    in_runs_ = loop_.inner_stride(0) == 1;
+    ElementRow rows[Program::kMostInputs];
     for (std::size_t k = 0; k < operands.size(); ++k) {
-      in_runs_ = in_runs_ && loop_.inner_stride(static_cast<int>(k) + 1) <= 1;
+      rows[k] = {nullptr, loop_.inner_stride(static_cast<int>(k) + 1)};
+      in_runs_ = in_runs_ && rows[k].step <= 1;
     }
+    if (in_runs_ && rows_ == nullptr) step_loop_ = step_loop(request.cpu.isa, program, type_, rows, y_type_);
+    in_runs_ = in_runs_ && loop_.inner_size() >= (step_loop_ ? kShortRun : kLongRun);
   }
 
   void run(std::span<const void* const> in, void* y, const ExecContext& context) const {
@@ -139,6 +143,7 @@ class ElementwisePlan {
           for (std::size_t k = 0; k < kinds_.size(); ++k) {
             rows[k] = {element(in[k], at[k + 1]), loop_.inner_stride(static_cast<int>(k) + 1)};
           }
+          if (step_loop_) return step_loop_(rows, result(y, at[0]), count);
           compute(rows, result(y, at[0]), count);
         });
       } else {
@@ -149,7 +154,9 @@ class ElementwisePlan {
 
  private:
   enum class Kind : std::uint8_t { single, runs, spread };
-  static constexpr std::int64_t kLongRun = 1024;
+  // From where on it takes less to compute runs by themselves than to lay out operands as y is, without and with a loop
+  // that is found already.
+  static constexpr std::int64_t kLongRun = 1024, kShortRun = 16;
   static constexpr std::int64_t kChunkBytes = 4096;
 
   static void evaluate_integers_in_f64(const Program& program, DataType type, const ElementRow* inputs, DataType y_type,
@@ -250,6 +257,7 @@ class ElementwisePlan {
   BroadcastLoop loop_;
   const RowFunctions* rows_ = nullptr;
   RowFunction function_{};
+  StepLoop step_loop_;
   std::vector<Kind> kinds_;
   bool y_runs_ = false, all_run_ = false, in_runs_ = false;
   std::optional<FewChannels> few_;

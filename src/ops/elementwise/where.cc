@@ -1,5 +1,7 @@
 // Where: y = condition ? a : b, all three broadcasting. Elements are moved by size, whatever their type.
 #include "ops/operator_row.h"
+#include "ops/rows.h"
+#include "ops/rows_avx2.h"
 #include "ops/support.h"
 
 namespace convoy::ops {
@@ -19,22 +21,27 @@ class Where final : public Operator {
   bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     const BroadcastLoop loop({outputs[0], inputs[0].desc, inputs[1].desc, inputs[2].desc});
+    const bool vectors = has_row_vectors(request) && size_of(outputs[0].type) <= 8 && loop.inner_stride(0) == 1 &&
+                         loop.inner_stride(1) == 1 && loop.inner_stride(2) <= 1 && loop.inner_stride(3) <= 1;
     return dispatch_bytes(size_of(outputs[0].type), [&]<class T>(Tag<T>) {
       return make_plan(node,
-                       [loop](std::span<const void* const> in, std::span<void* const> out,
-                              const ExecContext& context) -> Result<void> {
+                       [loop, vectors](std::span<const void* const> in, std::span<void* const> out,
+                                       const ExecContext& context) -> Result<void> {
                          parallel_for(context, loop.elements(), 3, [&](std::int64_t begin, std::int64_t end) {
                            loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
                              const bool* condition = static_cast<const bool*>(in[0]) + at[1];
                              const T* a = static_cast<const T*>(in[1]) + at[2];
                              const T* b = static_cast<const T*>(in[2]) + at[3];
                              T* y = static_cast<T*>(out[0]) + at[0];
+                             if (vectors) {
+                               return avx2::select_row(sizeof(T), condition, a, loop.inner_stride(2), b,
+                                                       loop.inner_stride(3), y, count);
+                             }
                              for (std::int64_t i = 0; i < count; ++i) {
-                               y[i * loop.inner_stride(0)] = condition[i * loop.inner_stride(1)]
-                                                                 ? a[i * loop.inner_stride(2)]
-                                                                 : b[i * loop.inner_stride(3)];
+                               const T from_a = a[i * loop.inner_stride(2)], from_b = b[i * loop.inner_stride(3)];
+                               y[i * loop.inner_stride(0)] = condition[i * loop.inner_stride(1)] ? from_a : from_b;
                              }
                            });
                          });

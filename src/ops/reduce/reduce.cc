@@ -146,6 +146,7 @@ struct SumOf {
   Wide<V> sum = 0;
   void add(V x) { sum += static_cast<Wide<V>>(x); }
   void add_row(const V* x, std::int64_t count) requires std::is_same_v<V, float> { sum += avx2::sum_row(x, count); }
+  void add_result(double x) { sum += x; }
   void merge(const SumOf& other) { sum += other.sum; }
   Wide<V> finish(std::int64_t, const Elements<V>&) const { return sum; }
 };
@@ -255,6 +256,10 @@ struct Extreme {
   void add(V x) { best = (kSign > 0 ? x > best : x < best) || x != x ? x : best; }
   static double row(const Reductions& r, DataType type, const void* x, std::int64_t count) {
     return static_cast<double>(r.extreme(kSign > 0, type, x, count));
+  }
+  static void rows(const Reductions& r, DataType type, const void* x, std::int64_t step, std::int64_t count,
+                   std::int64_t size, float* y) {
+    r.row_extremes(kSign > 0, type, x, step, count, size, y);
   }
   static void columns(const Reductions& r, DataType type, const void* x, std::int64_t step, std::int64_t size, float* y,
                       std::int64_t count) {
@@ -376,8 +381,17 @@ void reduce_neighbours(const BroadcastLoop& reduced, const Elements<V>& elements
       }
       if constexpr (requires { sums[0].add_row(buffer.data(), n); }) {
         if (elements.rows == nullptr) return false;
+        constexpr std::int64_t kRows = 32;  // whose sums in f32 keep their digits
         std::array<double, kChunk> totals{};
-        each_row([&](const V* values) { avx2::add_row(values, totals.data(), n); });
+        run_through(reduced, 0, reduced.elements(), [&](const std::int64_t* at, std::int64_t run) {
+          const std::int64_t step = reduced.inner_stride(0);
+          for (std::int64_t r = 0; r < run; r += kRows) {
+            std::array<float, kChunk> some{};
+            elements.rows->accumulate(elements.half, elements.at(x, first + start + at[0] + r * step), step,
+                                      std::min(kRows, run - r), some.data(), n);
+            for (std::int64_t i = 0; i < n; ++i) totals[i] += static_cast<double>(some[i]);
+          }
+        });
         for (std::int64_t i = 0; i < n; ++i) sums[i].sum = totals[i];
         return true;
       }
@@ -395,11 +409,38 @@ void reduce_neighbours(const BroadcastLoop& reduced, const Elements<V>& elements
   }
 }
 
+// Of `count` outputs whose elements are rows: false where there is no such function.
+template <class A, class V>
+bool reduce_rows(const Elements<V>& elements, const void* x, std::int64_t from, std::int64_t step, std::int64_t size,
+                 void* y, std::int64_t to, std::int64_t to_stride, std::int64_t count) {
+  constexpr bool kSums = std::is_same_v<V, float> && requires(A a) { a.add_row(nullptr, 0); };
+  constexpr bool kRows = std::is_same_v<V, float> && requires { &A::rows; };
+  if constexpr (!kSums && !kRows) return false;
+  if (elements.reductions == nullptr) return false;
+  constexpr std::int64_t kChunk = 128;
+  for (std::int64_t start = 0; start < count; start += kChunk) {
+    const std::int64_t n = std::min(kChunk, count - start);
+    const void* const rows = elements.at(x, from + start * step);
+    std::array<std::conditional_t<kSums, double, float>, kChunk> found;
+    if constexpr (kSums) elements.reductions->row_sums(elements.half, rows, step, n, size, found.data());
+    if constexpr (kRows) A::rows(*elements.reductions, elements.half, rows, step, n, size, found.data());
+    std::array<Wide<V>, kChunk> results;
+    for (std::int64_t i = 0; i < n; ++i) {
+      A of_row;
+      if constexpr (kSums || kRows) of_row.add_result(static_cast<double>(found[i]));
+      results[i] = of_row.finish(size, elements);
+    }
+    elements.store(y, to + start * to_stride, to_stride, results.data(), n);
+  }
+  return true;
+}
+
 template <class A, class V>
 void reduce_all(const ReduceLoops& loops, const Elements<V>& elements, const void* x, void* y,
                 const ExecContext& context) {
   const std::int64_t reduced = loops.reduced.elements();
-  const bool neighbours = loops.kept.inner_stride(1) == 1 && loops.reduced.inner_stride(0) != 1 && reduced > 1;
+  const bool neighbours = loops.kept.inner_stride(1) == 1 && loops.reduced.inner_stride(0) != 1 && reduced > 0;
+  const bool rows = loops.reduced.inner_stride(0) == 1 && reduced > 0 && loops.reduced.inner_size() == reduced;
   const std::int64_t to_stride = loops.kept.inner_stride(0), from_stride = loops.kept.inner_stride(1);
   parallel_for(context, loops.kept.elements(), reduced, [&](std::int64_t begin, std::int64_t end) {
     run_through(loops.kept, begin, end, [&](const std::int64_t* at, std::int64_t count) {
@@ -407,6 +448,7 @@ void reduce_all(const ReduceLoops& loops, const Elements<V>& elements, const voi
         reduce_neighbours<A, V>(loops.reduced, elements, x, at[1], y, at[0], to_stride, count);
         return;
       }
+      if (rows && reduce_rows<A>(elements, x, at[1], from_stride, reduced, y, at[0], to_stride, count)) return;
       for (std::int64_t i = 0; i < count; ++i) {
         const A sums = reduce_one<A, V>(loops.reduced, elements, x, at[1] + i * from_stride);
         const Wide<V> result = sums.finish(reduced, elements);
@@ -446,7 +488,13 @@ class Reduce final : public Operator {
     return one_output(node, inputs[0].desc.type, reduced_dims(inputs[0].desc.dims, reduced, keep_dims != 0));
   }
 
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
+  // With fewer dims than x, but more than two, y's channels are another dim than x's: one of them would be turned
+  // around.
+  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
+    if (layout != Layout::nhwc) return is_plain(layout);
+    const auto outputs = infer(node, inputs);
+    return outputs.ok() && (outputs->front().rank() < 3 || outputs->front().rank() == inputs[0].desc.rank());
+  }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
