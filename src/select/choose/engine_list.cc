@@ -1,6 +1,10 @@
 #include "select/choose/engine_list.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <string>
 
 #include "select/choose/glob.h"
 
@@ -32,15 +36,19 @@ bool has_knob(const KnobValues& knobs, std::string_view term) {
   });
 }
 
-// Whether the candidate runs on an engine that the glob matches, as those do that copy tensors for another.
-bool runs_on(const KnobValues& knobs, std::string_view glob) {
-  const std::string_view inner = word_or(knobs, "engine", "");
-  return !inner.empty() && glob_matches(glob, inner);
+// The engine that the candidate runs on, where it copies tensors for another; else empty. cuDNN's are numbers.
+std::string engine_inside(std::string_view engine, const KnobValues& knobs) {
+  if (const std::string_view name = word_or(knobs, "engine", ""); !name.empty()) return std::string(name);
+  const std::int64_t index = knob_or(knobs, "engine", -1);
+  return index < 0 ? "" : fmt::format("{}.eng{}", engine.substr(0, engine.find('.')), index);
 }
 
 bool matches(const EngineEntry& entry, std::string_view engine, const KnobValues& knobs) {
   if (!entry.closed) return false;
-  if (entry.terms.empty() && entry.exclude && runs_on(knobs, entry.engine)) return true;
+  if (entry.terms.empty() && entry.exclude) {
+    const std::string inside = engine_inside(engine, knobs);
+    if (!inside.empty() && glob_matches(entry.engine, inside)) return true;
+  }
   return glob_matches(entry.engine, engine) &&
          std::all_of(entry.terms.begin(), entry.terms.end(), [&](auto term) { return has_knob(knobs, term); });
 }

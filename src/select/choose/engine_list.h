@@ -3,7 +3,7 @@
 //   cpu.*                          all candidates of the engines whose names match
 //   cpu.nhwc{engine=cpu.winograd}  those of an engine's candidates that have all of these knobs; globs on both sides
 // An engine that is excluded by name is no other engine's knob `engine` either: '!cpu.winograd' leaves cpu.nhwc those
-// candidates that run on something else.
+// candidates that run on something else, and '!cudnn.eng62' takes cudnn.nhwc{engine=62}.
 #pragma once
 
 #include <string_view>

@@ -47,6 +47,15 @@ TEST(EngineList, WhatIsExcludedRunsInNoOtherEngineEither) {
   EXPECT_FALSE(matches("cpu.winograd", winograd));
 }
 
+TEST(EngineList, CudnnsEnginesAreNumbersInsideOfAnother) {
+  EXPECT_FALSE(matches("!cudnn.eng62", "cudnn.nhwc{engine=62}"));
+  EXPECT_FALSE(matches("cudnn.*,!cudnn.eng6?", "cudnn.nhwc{engine=62}"));
+  EXPECT_TRUE(matches("!cudnn.eng62", "cudnn.nhwc{engine=6}"));
+  EXPECT_TRUE(matches("!cudnn.eng62{k2=4}", "cudnn.nhwc{engine=62}"));
+  EXPECT_TRUE(matches("!onednn.*,!cpu.eng62", "cudnn.nhwc{engine=62}"));
+  EXPECT_FALSE(matches("cudnn.eng62", "cudnn.nhwc{engine=62}"));
+}
+
 TEST(EngineList, ItsNameTellsWhetherAnyCandidateMay) {
   EXPECT_TRUE(engine_list_may_match("cpu.nhwc{m=4}", "cpu.nhwc"));
   EXPECT_FALSE(engine_list_may_match("cpu.nhwc{m=4}", "cpu.winograd"));
