@@ -10,6 +10,7 @@
 #include "cli/ceiling_report.h"
 #include "cli/heuristic_report.h"
 #include "cli/inputs.h"
+#include "cli/spread.h"
 #include "cli/target.h"
 #include "cli/tune_network.h"
 #include "cli/tuning.h"
@@ -102,9 +103,6 @@ selection::MachineCeiling raised_by(const Program& program, std::span<const Prob
   }
   return selection::raised(ceiling, all, request);
 }
-
-// A single sample has no spread.
-std::string spread_of(const Measurement& m) { return m.samples == 1 ? "1 sample" : report::percent(m.spread); }
 
 // The bytes that the candidates' plans keep of packed weights; none where weights come with each execution.
 using PackedWeights = std::map<const Measurement*, std::size_t>;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <span>
 
+#include "cli/spread.h"
 #include "core/provider.h"
 #include "device/cuda/device.h"
 #include "io/file.h"
@@ -110,8 +111,8 @@ Result<int> show(const Program& program, const DbFlags& flags) {
       const bool counts = !is_outdated_verdict(records[i]);
       const std::string remark = m.failure && counts ? m.failure->message : why_outdated(records[i]);
       table.row(
-          {print(m.candidate), m.failure ? "-" : report::seconds(m.median_seconds),
-           m.failure ? "" : report::percent(m.spread), fmt::format("{}", m.samples), std::string(name_of(m.state)),
+          {print(m.candidate), m.failure ? "-" : report::seconds(m.median_seconds), m.failure ? "" : spread_of(m),
+           fmt::format("{}", m.samples), std::string(name_of(m.state)),
            report::bytes(static_cast<double>(m.workspace_bytes)), report::number(m.max_error), records[i].date, remark},
           m.failure && counts ? report::Style::bad
           : remark.empty()    ? report::Style::plain

@@ -85,6 +85,34 @@ TEST_F(Command, ExplainOfAListIsALineEachUntilAskedForMore) {
   expect_error({"bench", path("list.txt"), "--node", "nowhere*"}, 2, "--node: 'nowhere*' matches no layer");
 }
 
+// With a ceiling that everything is above: predictions stop at it, but for those that need less arithmetic.
+TEST_F(Command, NoPredictionIsAboveTheCeiling) {
+  if (run_json({"doctor"}, 0)["processor"]["isa"] == "portable") GTEST_SKIP() << "skipped: no AVX2";
+  in_child_ = [&] { ::setenv("XDG_CACHE_HOME", folder_.c_str(), 1); };
+  const std::string problem = "fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1";
+  ASSERT_EQ(run({"explain", problem, "--threads", "1"}).exit_code, 0);
+  std::ifstream in(path("convoy/ceilings.txt"));
+  std::string head, line, isa, processor;
+  ASSERT_TRUE(std::getline(in, head) && std::getline(in, line));
+  std::istringstream words(line);
+  double rate = 0;
+  std::string threads, date;
+  words >> isa >> threads >> rate >> rate >> rate >> date >> std::ws;
+  std::getline(words, processor);
+  write("convoy/ceilings.txt", head + "\n" + isa + " 1 1e9 1e9 1e9 " + date + " " + processor + "\n");
+  const Finished explained = run({"explain", problem, "--threads", "1", "--no-db", "--wide"});
+  int held = 0, winograds = 0;
+  for (const std::string& row : lines_of(explained.out)) {
+    if (row.starts_with("  cpu.winograd ") && row.find(" 100.0% ") == std::string::npos) ++winograds;
+    if (row.starts_with("  cpu.direct ") || row.starts_with("  cpu.gemm ")) {
+      EXPECT_NE(row.find(" 100.0% "), std::string::npos) << row;
+      ++held;
+    }
+  }
+  EXPECT_EQ(held, 2) << explained.out;
+  EXPECT_EQ(winograds, 1) << explained.out;
+}
+
 TEST_F(Command, BenchShowsTheCeilingAndWhatRulesWouldChoose) {
   write("a.rules", "pass=fprop -> cpu.gemm\n");
   const Finished bench = run({"bench", kConv, "--budget", "1", "--threads", "1", "--rules", path("a.rules")});

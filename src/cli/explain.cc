@@ -15,6 +15,7 @@
 #include "report/refusals.h"
 #include "report/table.h"
 #include "select/choose/glob.h"
+#include "select/choose/notes.h"
 #include "select/evidence.h"
 #include "select/explain/fusion.h"
 
@@ -64,6 +65,15 @@ Time time_of(const selection::EngineVerdict& verdict) {
   return {verdict.answer.predicted_seconds, false};
 }
 
+// A prediction promises no more than the ceiling allows, but where less arithmetic does.
+std::string share_reached(const std::optional<double>& least, const selection::EngineVerdict& verdict) {
+  const Time time = time_of(verdict);
+  const bool less_arithmetic =
+      selection::has_note(verdict.notes, note::winograd) || selection::has_note(verdict.notes, note::fft);
+  const bool held = least && !time.measured && !less_arithmetic;
+  return share_of_ceiling(least, held ? std::max(time.seconds, *least) : time.seconds);
+}
+
 // "2.38 ms (1 sample)": so few say little.
 std::string measured_text(const Measurement& m) {
   const std::string samples = fmt::format(" ({} sample{})", m.samples, m.samples == 1 ? "" : "s");
@@ -97,12 +107,11 @@ void say_engines(const Program& program, const selection::Explanation& explanati
     }
     if (verdict.no_plan) remark = "no plan: " + verdict.no_plan->message;
     const bool chosen = explanation.chosen && explanation.chosen->candidate.engine == name;
-    can.row(
-        {name, report::seconds(verdict.answer.predicted_seconds), measured,
-         share_of_ceiling(least, time_of(verdict).seconds), report::bytes(static_cast<double>(verdict.workspace_bytes)),
-         verdict.stages.empty() ? "?" : fmt::format("{}", verdict.stages.size()),
-         knob_text(verdict.answer.configurations), remark},
-        chosen ? report::Style::good : report::Style::plain);
+    can.row({name, report::seconds(verdict.answer.predicted_seconds), measured, share_reached(least, verdict),
+             report::bytes(static_cast<double>(verdict.workspace_bytes)),
+             verdict.stages.empty() ? "?" : fmt::format("{}", verdict.stages.size()),
+             knob_text(verdict.answer.configurations), remark},
+            chosen ? report::Style::good : report::Style::plain);
   }
   for (const auto& group : refusals.groups()) {
     cannot.row({group.names(), std::string(name_of(group.refusal.code)), group.refusal.reason});
@@ -197,10 +206,9 @@ void say_summary(const Program& program, const std::vector<Explained>& all) {
       if (verdict.answer.refusal || verdict.excluded) continue;
       ++able;
       if (!explanation.chosen || explanation.chosen->candidate.engine != verdict.answer.engine->info().name) continue;
-      const Time time = time_of(verdict);
       predicted = report::seconds(verdict.answer.predicted_seconds);
-      if (time.measured) measured = measured_text(*verdict.measured);
-      share = share_of_ceiling(explained.least_seconds, time.seconds);
+      if (time_of(verdict).measured) measured = measured_text(*verdict.measured);
+      share = share_reached(explained.least_seconds, verdict);
     }
     const std::size_t comma = names.find(", ");
     table.row({fmt::format("{}", explained.distinct.number), fmt::format("{}", explained.distinct.count),

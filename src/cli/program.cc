@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -149,6 +150,11 @@ Result<void> Program::finish_output() const {
   lost = ::close(STDOUT_FILENO) != 0 || lost;
   if (!lost) return {};
   const int reason = lost_because != 0 ? lost_because : errno;
+  if (reason ==
+      EPIPE) {  // the reader has seen enough: the end of every program in a pipeline, also where it is ignored
+    std::signal(SIGPIPE, SIG_DFL);
+    std::raise(SIGPIPE);
+  }
   return Error{ErrorCode::internal,
                fmt::format("standard output did not take everything{}",
                            reason != 0 ? ": " + std::generic_category().message(reason) : std::string())};

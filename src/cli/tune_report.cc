@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "cli/spread.h"
 #include "convoy/version.h"
 #include "report/format.h"
 #include "report/table.h"
@@ -123,9 +124,8 @@ Json say_results(const Program& program, const std::vector<Tuned>& all) {
     }
     table.row({fmt::format("{}", convolution.count), report::short_name(convolution.problem),
                tuned.failure ? "-" : print(tuned.selection.candidate),
-               best != nullptr ? report::seconds(best->median_seconds) : "-",
-               best != nullptr ? report::percent(best->spread) : "", fmt::format("{}", tuned.alone.size()),
-               fmt::format("{}", tuned.measured), without_tuning(tuned),
+               best != nullptr ? report::seconds(best->median_seconds) : "-", best != nullptr ? spread_of(*best) : "",
+               fmt::format("{}", tuned.alone.size()), fmt::format("{}", tuned.measured), without_tuning(tuned),
                tuned.failure   ? "failed"
                : tuned.partial ? "partial"
                                : ""},
