@@ -5,7 +5,6 @@
 
 #include "engines/cpu/common/packed_plan.h"
 #include "engines/cpu/common/problem.h"
-#include "engines/cpu/winograd/transforms.h"
 
 namespace convoy::cpu {
 
@@ -78,7 +77,8 @@ class WinogradPlan final : public PackedPlan {
         shape_(shape),
         blocking_(blocking),
         input_(shape.m == 2 ? kernels.input_2[shape.two_d] : kernels.input_4[shape.two_d]),
-        output_(shape.m == 2 ? kernels.output_2[shape.two_d] : kernels.output_4[shape.two_d]) {}
+        output_(shape.m == 2 ? kernels.output_2[shape.two_d] : kernels.output_4[shape.two_d]),
+        filters_(shape.m == 2 ? kernels.filters_2[shape.two_d] : kernels.filters_4[shape.two_d]) {}
 
   std::vector<std::string> notes() const override {
     auto notes = PackedPlan::notes();
@@ -88,6 +88,8 @@ class WinogradPlan final : public PackedPlan {
 
  private:
   std::vector<std::string> run_stages() const override { return {"transform input", "products", "transform output"}; }
+
+  static constexpr std::int64_t kMaxLanes = 64 / sizeof(Real), kMostPoints = 36, kChannelsAtOnce = 8;
 
   // Floats: U, W and the vectors' flags.
   static std::int64_t transformed(const WinogradSize& s) { return s.points * s.reduction * s.vectors * s.lanes; }
@@ -146,66 +148,60 @@ class WinogradPlan final : public PackedPlan {
                     [&](std::int64_t begin, std::int64_t end, int) { pack_range(begin, end); });
   }
 
-  // Tap (d, r, q) of one channel that is read and one of out; for dgrad the filter is turned around, see
-  // winograd_shape.
-  Real weight_at(const Real* weights, std::int64_t group, std::int64_t channel, std::int64_t out, std::int64_t d, int r,
-                 int q) const {
-    const ConvGeometry& g = shape_.geometry;
-    const auto tap = [&](int i, std::int64_t t) { return (shape_.forward ? t : g.filter[i] - 1 - t) * g.w.spatial[i]; };
-    const std::int64_t k = group * g.group_filters + (shape_.forward ? out : channel);
-    return weights[g.w.origin + k * g.w.out + (shape_.forward ? channel : out) * g.w.in + tap(0, d) + tap(1, r) +
-                   tap(2, q)];
-  }
-
-  // Whether a filter's taps, each as large as its largest of all channels, are small beside each other (but zeros), or
-  // some are none that can be transformed.
-  bool is_uneven(const Real* weights, std::int64_t group, std::int64_t out) const {
-    Real least = kLargestWeight<Real>, most = 0;
-    for (std::int64_t d = 0; d < shape_.size.depth_taps; ++d) {
-      for (int t = 0; t < taps(shape_.size); ++t) {
-        Real of_tap = 0;
-        for (std::int64_t channel = 0; channel < shape_.channels; ++channel) {
-          const Real size = std::abs(weight_at(weights, group, channel, out, d, t / 3, t % 3));
-          if (!(size <= kLargestWeight<Real>)) return true;
-          of_tap = std::max(of_tap, size);
-        }
-        most = std::max(most, of_tap);
-        if (of_tap > 0) least = std::min(least, of_tap);
-      }
-    }
-    return most > kReach * least;
-  }
-
+  // U and W of a vector of filters, and whether they are computed directly: where the taps of one, each as large as its
+  // largest of all channels, are small beside each other (but zeros), or some are none that can be transformed.
   void pack_vector(const Real* weights, Real* packed, std::int64_t group, std::int64_t vector) const {
     const WinogradSize& s = shape_.size;
+    const ConvGeometry& g = shape_.geometry;
     const PanelAt at = panel_of(vector);
     const std::int64_t taps = WinogradPlan::taps(s);
-    Real* const of_group = packed + group * group_weights(s);
-    Real* const to = of_group + at.offset;
-    Real* const direct = of_group + transformed(s) + vector * s.reduction * taps * s.lanes;
     const std::int64_t padded = channel_blocks(s) * s.lanes;
-    double filter[9], transformed_filter[36];
-    for (std::int64_t c = 0; c < s.reduction; ++c) {
-      for (int lane = 0; lane < s.lanes; ++lane) {
-        const std::int64_t out = vector * s.lanes + lane;
-        Real* const element = to + c * at.width + lane;
-        Real* const untransformed_element = direct + c * taps * s.lanes + lane;
-        const bool real = c % padded < shape_.channels && out < shape_.out_channels;
-        for (int t = 0; t < taps; ++t) {
-          const Real weight = real ? weight_at(weights, group, c % padded, out, c / padded, t / 3, t % 3) : Real(0);
-          untransformed_element[t * s.lanes] = weight;
-          filter[t] = weight;
+    const std::int64_t first = vector * s.lanes;
+    const std::int64_t filters = std::clamp<std::int64_t>(shape_.out_channels - first, 0, s.lanes);
+    Real* const of_group = packed + group * group_weights(s);
+    Real* const direct = of_group + transformed(s) + vector * s.reduction * taps * s.lanes;
+    // In the weights; for dgrad the filter is turned around, see winograd_shape.
+    const auto tap = [&](int i, std::int64_t t) { return (shape_.forward ? t : g.filter[i] - 1 - t) * g.w.spatial[i]; };
+    const std::int64_t filter_step = shape_.forward ? g.w.out : g.w.in;
+    const std::int64_t channel_step = shape_.forward ? g.w.in : g.w.out;
+    const Real* const from = weights + g.w.origin + group * g.group_filters * g.w.out + first * filter_step;
+    Real least[kMaxLanes], most[kMaxLanes] = {};
+    std::fill_n(least, kMaxLanes, kLargestWeight<Real>);
+    for (std::int64_t d = 0; d < s.depth_taps; ++d) {
+      const std::int64_t channels = std::min(padded, s.reduction - d * padded);  // those behind the last are zeros
+      Real* const w = direct + d * padded * taps * s.lanes;
+      std::fill_n(w, channels * taps * s.lanes, Real(0));
+      std::int64_t offset[9];
+      for (int t = 0; t < taps; ++t) offset[t] = tap(0, d) + tap(1, t / 3) + tap(2, t % 3);
+      for (std::int64_t c = 0; c < shape_.channels; ++c) {
+        for (std::int64_t k = 0; k < filters; ++k) {
+          const Real* const filter = from + c * channel_step + k * filter_step;
+          for (int t = 0; t < taps; ++t) w[(c * taps + t) * s.lanes + k] = filter[offset[t]];
         }
-        if (real) transform_filter(shape_.m, shape_.two_d, filter, transformed_filter);
-        for (std::int64_t p = 0; p < s.points; ++p) {
-          element[p * at.point] = real ? static_cast<Real>(transformed_filter[p]) : Real(0);
+      }
+      Real largest[9 * kMaxLanes] = {};
+      // Points lie far from each other, often in the same sets of the caches: a few channels are written to each at
+      // once.
+      alignas(64) Real points[kMostPoints * kChannelsAtOnce * kMaxLanes];
+      for (std::int64_t c = 0; c < channels; c += kChannelsAtOnce) {
+        const std::int64_t count = std::min(kChannelsAtOnce, channels - c);
+        const WinogradFiltersOf<Real> transform{w + c * taps * s.lanes,    count,  points, s.lanes,
+                                                kChannelsAtOnce * s.lanes, largest};
+        filters_(&transform);
+        Real* to = of_group + at.offset + (d * padded + c) * at.width;
+        for (const Real* from_point = points; from_point != points + s.points * kChannelsAtOnce * s.lanes;
+             from_point += kChannelsAtOnce * s.lanes, to += at.point) {
+          for (std::int64_t k = 0; k < count; ++k) std::copy_n(from_point + k * s.lanes, s.lanes, to + k * at.width);
         }
+      }
+      for (int i = 0; i < taps * s.lanes; ++i) {
+        const std::int64_t k = i % s.lanes;
+        most[k] = std::max(most[k], largest[i]);
+        if (largest[i] > 0) least[k] = std::min(least[k], largest[i]);
       }
     }
     bool uneven = false;
-    for (int lane = 0; lane < s.lanes && vector * s.lanes + lane < shape_.out_channels; ++lane) {
-      uneven = uneven || is_uneven(weights, group, vector * s.lanes + lane);
-    }
+    for (std::int64_t k = 0; k < filters; ++k) uneven = uneven || most[k] > kReach * least[k];
     of_group[transformed(s) + untransformed(s) + vector] = uneven ? Real(1) : Real(0);
   }
 
@@ -343,6 +339,7 @@ class WinogradPlan final : public PackedPlan {
   const WinogradBlocking blocking_;
   const WinogradRun input_;
   const WinogradRun output_;
+  const WinogradRun filters_;
 };
 
 }  // namespace

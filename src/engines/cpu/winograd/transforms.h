@@ -13,7 +13,14 @@ namespace convoy::cpu {
 constexpr double kPointA = 0.625;
 constexpr double kPointB = 1.5;
 
-// u[i*(m+2) + j] = (G g G^T)[i][j] of the filter g[r*3 + s]; 1D: u[j] = (G g)[j] of g[s]. m is 2 or 4.
-void transform_filter(int m, bool two_d, const double* g, double* u);
+// G of m = 2 and 4, a row a point.
+constexpr double kFilter2[4][3] = {{-1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+constexpr double kNa = 2 * kPointA * kPointA * (kPointA * kPointA - kPointB * kPointB);  // of +a and of -a
+constexpr double kNb = 2 * kPointB * kPointB * (kPointB * kPointB - kPointA * kPointA);
+constexpr double kFilter4[6][3] = {
+    {1 / (kPointA * kPointA * kPointB * kPointB), 0, 0}, {1 / kNa, kPointA / kNa, kPointA* kPointA / kNa},
+    {1 / kNa, -kPointA / kNa, kPointA* kPointA / kNa},   {1 / kNb, kPointB / kNb, kPointB* kPointB / kNb},
+    {1 / kNb, -kPointB / kNb, kPointB* kPointB / kNb},   {0, 0, 1},
+};
 
 }  // namespace convoy::cpu

@@ -97,7 +97,19 @@ struct WinogradProductOf {
   std::int64_t m_tile;
 };
 
-// What each takes is of the kernels' elements: a WinogradProductOf, WinogradInputOf or WinogradOutputOf.
+// A vector of filters: U[point] of each c = (G g G^T) of W's taps, 1D: G g.
+template <class Real>
+struct WinogradFiltersOf {
+  const Real* w;  // [c][tap][lane]
+  std::int64_t channels;
+  Real* u;             // of point 0, c 0
+  std::int64_t width;  // floats between c
+  std::int64_t u_point;
+  Real* largest;  // [tap][lane]: grows to each tap's largest |value|; infinity for what is above kLargestWeight or none
+};
+
+// What each takes is of the kernels' elements: a WinogradProductOf, WinogradInputOf, WinogradOutputOf or
+// WinogradFiltersOf.
 using WinogradRun = void (*)(const void*);
 
 struct WinogradKernels {
@@ -110,6 +122,8 @@ struct WinogradKernels {
   WinogradRun input_4[2];  // m = 4
   WinogradRun output_2[2];
   WinogradRun output_4[2];
+  WinogradRun filters_2[2];
+  WinogradRun filters_4[2];
 };
 
 namespace avx2 {

@@ -9,6 +9,7 @@
 #include "engines/cpu/common/testing/float_check.h"
 #include "engines/cpu/winograd/blocking.h"
 #include "engines/cpu/winograd/transforms.h"
+#include "engines/cpu/winograd/winograd_kernels.h"
 
 namespace convoy::cpu {
 namespace {
@@ -190,9 +191,16 @@ TEST(Winograd, RefusesOtherFiltersAndSmallGroups) {
 
 // F(m,3) on integers: the transforms in double reproduce the sums of a 1D convolution.
 TEST(Winograd, FilterTransformMatchesItsDefinition) {
-  const double g[3] = {2, -3, 5};
-  double u[6];
-  transform_filter(4, false, g, u);
+  if (f32_processors().back().isa < Isa::avx2) GTEST_SKIP() << "skipped: no AVX2";
+  const WinogradKernels& kernels = avx2_f64::winograd_kernels;
+  double g[3 * 4] = {}, of_lanes[6 * 4], largest[3 * 4] = {}, u[6];
+  ASSERT_EQ(kernels.lanes, 4);
+  const double filter[3] = {2, -3, 5};
+  for (int t = 0; t < 3; ++t) g[t * 4 + 1] = filter[t];
+  const WinogradFiltersOf<double> transform{g, 1, of_lanes, 4, 4, largest};
+  kernels.filters_4[false](&transform);
+  for (int p = 0; p < 6; ++p) u[p] = of_lanes[p * 4 + 1];
+  for (int t = 0; t < 3; ++t) EXPECT_EQ(largest[t * 4 + 1], std::abs(filter[t]));
   // U_j = g(p_j) / prod (p_j - p_l), from the polynomial g(x) = 2 - 3x + 5x^2.
   const double points[5] = {0, kPointA, -kPointA, kPointB, -kPointB};
   for (int j = 0; j < 5; ++j) {
