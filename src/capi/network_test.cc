@@ -17,66 +17,22 @@
 #include <utility>
 #include <vector>
 
+#include "capi/testing/c_network.h"
 #include "convoy.h"
 #include "convoy/network_plan.h"
 #include "convoy/network_tuning.h"
 #include "convoy/tuning_database.h"
 
+namespace convoy::capi {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool says(std::string_view part) { return std::string_view(convoy_error()).find(part) != std::string_view::npos; }
-
-constexpr std::int64_t kDims[] = {1, 3, 64, 48};
-constexpr convoy_shape kShape = {4, kDims};
-constexpr std::size_t kElements = 1 * 3 * 64 * 48;
-
-std::vector<float> ramp() {
-  std::vector<float> values(kElements + 16);  // some, for tests of alignment
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 97) / 97 - 0.5F;
-  return values;
-}
 
 int threads_of(const convoy::Session& session, const std::string& nodes) {
   const auto& steps = session.steps();
   const auto found = std::ranges::find(steps, nodes, &convoy::NetworkStep::nodes);
   return found == steps.end() ? 0 : found->threads;
 }
-
-struct CNetwork : testing::Test {
-  void SetUp() override { ASSERT_EQ(convoy_network_load("zoo:squeezenet1_1", &network), CONVOY_OK) << convoy_error(); }
-  void TearDown() override {
-    convoy_session_destroy(session);
-    convoy_network_destroy(network);
-  }
-
-  convoy_status prepare(const convoy_options* options = nullptr) {
-    convoy_session_destroy(session);
-    return convoy_session_create(network, &kShape, 1, options, &session);
-  }
-
-  convoy_status run(const float* values) {
-    const void* inputs[] = {values};
-    return convoy_session_run(session, inputs, 1);
-  }
-
-  // Of the convolution steps.
-  std::vector<convoy_step> convolutions() const {
-    convoy_session_info info = CONVOY_SESSION_INFO_INIT;
-    EXPECT_EQ(convoy_session_describe(session, &info), CONVOY_OK);
-    std::vector<convoy_step> steps;
-    for (std::size_t i = 0; i < info.steps; ++i) {
-      convoy_step step = CONVOY_STEP_INIT;
-      EXPECT_EQ(convoy_session_step(session, i, &step), CONVOY_OK) << convoy_error();
-      if (step.problem != nullptr) steps.push_back(step);
-    }
-    return steps;
-  }
-
-  convoy_network* network = nullptr;
-  convoy_session* session = nullptr;
-};
 
 TEST_F(CNetwork, ManyThreadsRunOneSessionEachWithResultsOfItsOwn) {
   convoy_options options = CONVOY_OPTIONS_INIT;
@@ -357,60 +313,6 @@ TEST_F(CNetwork, OptionsDecide) {
   EXPECT_EQ(prepare(&options), CONVOY_UNSUPPORTED);
 }
 
-TEST_F(CNetwork, MemoryOfActivationsIsLimitedOrLeast) {
-  const auto activation_bytes = [&] {
-    convoy_session_info info = CONVOY_SESSION_INFO_INIT;
-    EXPECT_EQ(convoy_session_describe(session, &info), CONVOY_OK);
-    return info.activation_bytes;
-  };
-  convoy_options options = CONVOY_OPTIONS_INIT;
-  options.threads = 1;
-  options.how = "uniform:nchw16c";  // whose three channels are padded
-  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
-  const std::int64_t padded = activation_bytes();
-  options.how = "global";
-  options.objective = "memory";
-  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
-  const std::int64_t least = activation_bytes();
-  EXPECT_LT(least, padded);
-  options.objective = "time";
-  options.activation_limit = least;
-  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
-  EXPECT_LE(activation_bytes(), least);
-  options.activation_limit = 1000;
-  EXPECT_EQ(prepare(&options), CONVOY_UNSUPPORTED);
-  EXPECT_TRUE(says("activation limit: no plan was found within 1000 bytes")) << convoy_error();
-  options.how = nullptr;
-  EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
-  EXPECT_STREQ(convoy_error(), "activation_limit is for how='global': 'tuned' goes by time, and by no limit");
-  options.activation_limit = -2;
-  EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
-  EXPECT_STREQ(convoy_error(), "activation_limit=-2 is neither a number of bytes nor -1");
-  options.activation_limit = -1;
-  options.weight_limit = 1000;
-  EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
-  EXPECT_STREQ(convoy_error(), "weight_limit is for how='global': 'tuned' goes by time, and by no limit");
-  options.how = "global";
-  EXPECT_EQ(prepare(&options), CONVOY_UNSUPPORTED);
-  EXPECT_TRUE(says("weight limit: no choice of engines keeps less than ")) << convoy_error();
-  options.weight_limit = 1 << 30;
-  EXPECT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
-  options.how = nullptr;
-  options.weight_limit = -1;
-  options.objective = "energy";
-  EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
-  EXPECT_STREQ(convoy_error(), "objective is for how='global': 'tuned' goes by time, and by no limit");
-  options.how = "global";
-  EXPECT_EQ(prepare(&options), CONVOY_UNSUPPORTED);
-  EXPECT_TRUE(says("objective 'energy=1': no step's energy is known")) << convoy_error();
-  options.objective = "time=1,memory=0.5";
-  EXPECT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
-  EXPECT_LE(activation_bytes(), padded);
-  options.objective = "speed";
-  EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
-  EXPECT_TRUE(says("'speed' is not one of time, workspace, energy")) << convoy_error();
-}
-
 TEST_F(CNetwork, ABatchRunsInParts) {
   const std::int64_t dims[] = {4, kDims[1], kDims[2], kDims[3]};
   const convoy_shape shape = {4, dims};
@@ -545,58 +447,6 @@ TEST_F(CNetwork, WithoutShapesTheModelsOwnAreTaken) {
   }
 }
 
-TEST_F(CNetwork, WritesIntoTheCallersMemory) {
-  ASSERT_EQ(prepare(), CONVOY_OK) << convoy_error();
-  convoy_value value = CONVOY_VALUE_INIT;
-  ASSERT_EQ(convoy_session_output_value(session, 0, &value), CONVOY_OK) << convoy_error();
-  ASSERT_EQ(value.rank, 2);
-  EXPECT_EQ(value.dims[0], 1);
-  EXPECT_EQ(value.dims[1], 1000);
-  EXPECT_STREQ(value.type, "f32");
-  EXPECT_EQ(convoy_session_output_value(session, 1, &value), CONVOY_INVALID_ARGUMENT);
-
-  const std::vector<float> values = ramp();
-  const void* inputs[] = {values.data()};
-  ASSERT_EQ(run(values.data()), CONVOY_OK) << convoy_error();
-  convoy_output expected = CONVOY_OUTPUT_INIT;
-  ASSERT_EQ(convoy_session_output(session, 0, &expected), CONVOY_OK);
-  std::vector<float> memory(1001 + 16, -7.F);
-  for (std::size_t offset = 0; offset < 16; ++offset) {  // one of them is aligned
-    const convoy_buffer buffer = {memory.data() + offset, 4000};
-    convoy_results* results = nullptr;
-    ASSERT_EQ(convoy_session_execute_into(session, inputs, 1, &buffer, 1, &results), CONVOY_OK) << convoy_error();
-    convoy_output output = CONVOY_OUTPUT_INIT;
-    ASSERT_EQ(convoy_results_output(results, 0, &output), CONVOY_OK);
-    EXPECT_EQ(output.data, buffer.data);
-    EXPECT_EQ(output.bytes, 4000);
-    EXPECT_EQ(std::memcmp(buffer.data, expected.data, 4000), 0) << offset;
-    EXPECT_EQ(memory[offset + 1000], -7.F);
-    convoy_results_destroy(results);
-    std::ranges::fill(memory, -7.F);
-    ASSERT_EQ(convoy_session_execute_into(session, inputs, 1, &buffer, 1, nullptr), CONVOY_OK) << convoy_error();
-    EXPECT_EQ(std::memcmp(buffer.data, expected.data, 4000), 0) << offset;
-    std::ranges::fill(memory, -7.F);
-  }
-
-  convoy_buffer buffer = {memory.data(), 3999};
-  EXPECT_EQ(convoy_session_execute_into(session, inputs, 1, &buffer, 1, nullptr), CONVOY_INVALID_ARGUMENT);
-  EXPECT_TRUE(says("buffers[0].bytes=3999: output '")) << convoy_error();
-  EXPECT_TRUE(says("takes 4000")) << convoy_error();
-  EXPECT_EQ(convoy_session_execute_into(session, inputs, 1, &buffer, 2, nullptr), CONVOY_INVALID_ARGUMENT);
-  EXPECT_STREQ(convoy_error(), "buffer_count=2, the network has 1 outputs");
-  EXPECT_EQ(convoy_session_execute_into(session, inputs, 1, nullptr, 1, nullptr), CONVOY_INVALID_ARGUMENT);
-  EXPECT_STREQ(convoy_error(), "buffers is null");
-  buffer.data = nullptr;
-  EXPECT_EQ(convoy_session_execute_into(session, inputs, 1, &buffer, 1, nullptr), CONVOY_INVALID_ARGUMENT);
-  EXPECT_STREQ(convoy_error(), "results is null, and so is buffers[0].data");
-  convoy_results* results = nullptr;
-  ASSERT_EQ(convoy_session_execute_into(session, inputs, 1, &buffer, 1, &results), CONVOY_OK) << convoy_error();
-  convoy_output output = CONVOY_OUTPUT_INIT;
-  ASSERT_EQ(convoy_results_output(results, 0, &output), CONVOY_OK);
-  EXPECT_EQ(std::memcmp(output.data, expected.data, 4000), 0);
-  convoy_results_destroy(results);
-}
-
 TEST(CNetworkHandles, NullIsAnErrorAndNeverACrash) {
   convoy_value value = CONVOY_VALUE_INIT;
   convoy_output output = CONVOY_OUTPUT_INIT;
@@ -621,50 +471,5 @@ TEST(CNetworkHandles, NullIsAnErrorAndNeverACrash) {
   convoy_session_destroy(nullptr);
 }
 
-TEST(CLibrary, StatusesHaveNames) {
-  EXPECT_STREQ(convoy_status_name(CONVOY_OK), "CONVOY_OK");
-  EXPECT_STREQ(convoy_status_name(CONVOY_DEVICE_FAILED), "CONVOY_DEVICE_FAILED");
-  EXPECT_STREQ(convoy_status_name(static_cast<convoy_status>(99)), "unknown");
-}
-
-TEST(CLibrary, TheLogGoesToACallback) {
-  struct Events {
-    std::vector<std::string> all;
-    int loud = 0;
-  } events;
-  const auto keep = [](void* user, convoy_log_level level, const char* message) {
-    auto& to = *static_cast<Events*>(user);
-    to.all.emplace_back(message);
-    to.loud += level > CONVOY_LOG_INFO;
-    // What is logged in here is dropped, and the log can't be set.
-    EXPECT_EQ(convoy_set_log(CONVOY_LOG_OFF, nullptr, nullptr), CONVOY_INVALID_ARGUMENT);
-  };
-  ASSERT_EQ(convoy_set_log(CONVOY_LOG_INFO, keep, &events), CONVOY_OK) << convoy_error();
-  convoy_problem* problem = nullptr;
-  ASSERT_EQ(convoy_problem_create("fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x3x3", &problem), CONVOY_OK);
-  convoy_choice* choice = nullptr;
-  ASSERT_EQ(convoy_select(problem, nullptr, &choice), CONVOY_OK) << convoy_error();
-  const std::size_t told = events.all.size();
-  ASSERT_GT(told, 0u);
-  EXPECT_TRUE(events.all[0].starts_with("event=")) << events.all[0];
-  EXPECT_EQ(events.loud, 0);
-  convoy_choice_destroy(choice);
-  ASSERT_EQ(convoy_set_log(CONVOY_LOG_OFF, nullptr, nullptr), CONVOY_OK);
-  ASSERT_EQ(convoy_select(problem, nullptr, &choice), CONVOY_OK);
-  EXPECT_EQ(events.all.size(), told);
-  convoy_choice_destroy(choice);
-  convoy_problem_destroy(problem);
-  EXPECT_EQ(convoy_set_log(static_cast<convoy_log_level>(9), keep, &events), CONVOY_INVALID_ARGUMENT);
-  EXPECT_STREQ(convoy_error(), "level=9 is not a convoy_log_level");
-}
-
-TEST(CLibrary, TheDefaultDatabaseIsTheCommands) {
-  const char* path = convoy_default_database();
-  const auto expected = convoy::TuningDatabase::default_path();
-  ASSERT_EQ(path != nullptr, expected.ok());
-  if (path != nullptr) {
-    EXPECT_EQ(path, *expected);
-  }
-}
-
 }  // namespace
+}  // namespace convoy::capi
