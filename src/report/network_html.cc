@@ -124,7 +124,8 @@ HtmlTable nodes_table(const NetworkReport& report, const std::map<std::string, N
           "the least time that the machine's measured ceiling allows, over the time; Winograd needs fewer operations "
           "and can be above")
       .column("workspace", Align::right)
-      .column("runner-up", Align::left, "who comes next of those that can run the same problem")
+      .column("runner-up", Align::left,
+              "who comes next of those that can run the problem by itself; the link says by how much")
       .column(uniform != nullptr ? uniform->name : "uniform", Align::left, "what the fastest uniform plan runs it on")
       .column("its time", Align::right)
       .column("notes")
@@ -209,7 +210,11 @@ void add_problem(HtmlPage& page, const NumberedProblem& numbered, const ProblemF
   page.begin_details(fmt::format("#{} {}", numbered.number, short_name(numbered.problem)),
                      fmt::format("p{}", numbered.number));
   page.paragraph(print(numbered.problem), Style::faint);
-  if (facts.runner_up) page.paragraph(fmt::format("Runner-up {}: {}", *facts.runner_up, facts.why_not));
+  if (facts.runner_up)
+    page.paragraph(
+        fmt::format("Runner-up {}: {}. These are times of the problem by itself; what it took in the runs is "
+                    "in the table of nodes.",
+                    *facts.runner_up, facts.why_not));
   HtmlTable can, cannot;
   can.column("engine").column("predicted", Align::right).column("notes");
   for (const auto& [engine, predicted] : facts.predicted) {
@@ -268,8 +273,10 @@ std::string html_of(const NetworkReport& report) {
     }
   }
   page.paragraph(
-      "Runner-ups, notes and refusals are what each engine answers for the problem; times of a line with * and "
-      "of runner-ups are the tuning database's where it has them, else predictions.");
+      "Runner-ups, notes and refusals are what each engine answers for the problem by itself; times of a line with * "
+      "and of runner-ups are the tuning database's where it has them, else predictions, and are compared with each "
+      "other "
+      "only.");
   page.heading("Who can run it, and who can't", "refusals");
   std::vector<const NumberedProblem*> problems(numbers.size());
   for (const auto& [problem, each] : numbers) problems[static_cast<std::size_t>(each.number) - 1] = &each;
