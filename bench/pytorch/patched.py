@@ -2,14 +2,16 @@
 
     python bench/pytorch/patched.py [--threads 1] [--training] [--seconds 5] [--output FILE] [NAME ...]
 
-Prints a line a network: milliseconds a step of both, the median of their ratios, the largest difference of an output. FILE, a record
-like those of bench/results, gets a row for each; rows of the same name, threads and kind are replaced.
+Prints a line a network: milliseconds a step of both, the median of patched over plain in a round with its 95% interval, the largest
+difference of an output. FILE, a record like those of bench/results, gets a row for each; rows of the same name, threads and kind are
+replaced.
 """
 import argparse
 import copy
 import datetime
 import json
 import pathlib
+import random
 import statistics
 import subprocess
 import time
@@ -43,6 +45,13 @@ def timed(step):
     return time.perf_counter() - start
 
 
+def interval(ratios):
+    """The middle 95% of the medians of 2000 resamples."""
+    draw = random.Random(0)
+    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return [round(medians[i], 3) for i in (49, 1950)]
+
+
 def compare(name, arguments):
     plain = getattr(torchvision.models, name)(weights=None).train(arguments.training)
     patched = copy.deepcopy(plain)
@@ -70,11 +79,14 @@ def compare(name, arguments):
     if not all(torch.isfinite(step()).all() for step in steps):
         raise SystemExit(f"{name}: the outputs are not finite, of which times say nothing")
     ours, theirs = (statistics.median(row[i] for row in times) * 1e3 for i in (1, 0))
-    ratio = statistics.median(row[1] / row[0] for row in times)
-    print(f"{name:16} {arguments.threads} threads: plain {theirs:.2f} ms, patched {ours:.2f} ms, {ratio:.3f}, {len(times)} rounds, "
+    ratios = [patched / plain for plain, patched in times]
+    ratio, (low, high) = statistics.median(ratios), interval(ratios)
+    print(f"{name:16} {arguments.threads} threads: plain {theirs:.2f} ms, patched {ours:.2f} ms, {ratio:.3f} "
+          f"({low:.3f} to {high:.3f}), {len(times)} rounds, "
           f"largest difference {error:.1e}", flush=True)
     return {"network": name, "what": "training" if arguments.training else "inference", "threads": arguments.threads,
-            "plain_ms": round(theirs, 2), "patched_ms": round(ours, 2), "ratio": round(ratio, 3), "rounds": len(times)}
+            "plain_ms": round(theirs, 2), "patched_ms": round(ours, 2), "ratio": round(ratio, 3), "interval": [low, high],
+            "rounds": len(times)}
 
 
 def record(path, row, arguments):
