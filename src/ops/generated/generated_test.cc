@@ -260,6 +260,26 @@ TEST(GeneratedMovement, IsWhatOperatorsMove) {
   expect_compiles(cases);
 }
 
+TEST(GeneratedResize, IsWhatTheOperatorComputes) {
+  GeneratedCases cases;
+  for (const DataType type : {DataType::f32, DataType::f16}) {
+    const HostTensor image = some(type, {2, 8, 7, 9});
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      for (const char* mode : {"linear", "cubic", "nearest"}) {
+        for (const char* coordinates : {"half_pixel", "align_corners", "asymmetric"}) {
+          const NodeDesc node = node_of(
+              "Resize", {{"mode", std::string(mode)}, {"coordinate_transformation_mode", std::string(coordinates)}});
+          cases.add(node, {image, absent(), floats({4}, {1, 1, 2, 1.5})}, layout, {1e-5, 1e-4});
+          cases.add(node, {image, absent(), absent(), longs({4}, {2, 8, 3, 11})}, layout, {1e-5, 1e-4});
+        }
+      }
+    }
+  }
+  EXPECT_TRUE(cases.refusals().empty()) << cases.refusals().begin()->first;
+  cases.run();
+  expect_compiles(cases);
+}
+
 TEST(GeneratedProducts, AreWhatOperatorsCompute) {
   GeneratedCases cases;
   const auto gemm = [](std::int64_t a, std::int64_t b, double alpha = 1, double beta = 1) {

@@ -28,6 +28,7 @@ std::span<const NamedRule> reduction_rules();
 std::span<const NamedRule> movement_rules();
 std::span<const NamedRule> product_rules();
 std::span<const NamedRule> quantized_rules();
+std::span<const NamedRule> resize_rules();
 
 // Of any operator that is a function of elements.
 Result<Computation> element_computation(const Described& d);

@@ -13,10 +13,7 @@
 namespace convoy::ops {
 namespace {
 
-struct Request {
-  ResizeMethod method;
-  std::vector<ResizeAxis> axes;  // one per dim
-};
+using Request = ResizeRequest;
 
 template <class E, std::size_t N>
 Result<E> choose(const NodeDesc& node, const char* attribute, const char* fallback,
@@ -162,6 +159,12 @@ Result<Request> read(const NodeDesc& node, std::span<const Input> inputs) {
   }
   return request;
 }
+
+}  // namespace
+
+Result<ResizeRequest> resize_request(const NodeDesc& node, std::span<const Input> inputs) { return read(node, inputs); }
+
+namespace {
 
 template <class C>
 std::unique_ptr<OpPlan> passes_plan(const NodeDesc& node, const Request& request, const TensorDesc& x,

@@ -57,4 +57,11 @@ struct ResizeTaps {
 };
 ResizeTaps resize_taps(const ResizeMethod& method, const ResizeAxis& axis);
 
+// What a node asks for: how, and an axis a dim.
+struct ResizeRequest {
+  ResizeMethod method;
+  std::vector<ResizeAxis> axes;
+};
+Result<ResizeRequest> resize_request(const NodeDesc& node, std::span<const Input> inputs);
+
 }  // namespace convoy::ops

@@ -74,6 +74,8 @@ bool GeneratedCases::add(const NodeDesc& node, const std::vector<HostTensor>& in
     return false;
   }
   for (const TensorDesc& desc : *outputs) made.outputs.push_back(desc.with_layout(layout_of(desc, layout)));
+  const int shared = op->in_place_input(node);
+  if (shared >= 0 && made.inputs[static_cast<std::size_t>(shared)].desc == made.outputs[0]) made.in_place = shared;
   auto kernel = describe({*op, node, descs, made.outputs}, next_name());
   if (!kernel.ok()) {
     EXPECT_EQ(kernel.error().code, ErrorCode::unsupported) << kernel.error().message;
@@ -144,6 +146,14 @@ void GeneratedCases::run_case(const Case& each, const generate::Kernel& kernel, 
       if (testing::Test::HasFatalFailure()) return;
     }
   }
+  if (each.in_place < 0 || kernel.outputs.size() != 1) return;
+  std::vector<void*> pointers;
+  for (const int i : kernel.inputs) pointers.push_back(inputs[static_cast<std::size_t>(i)].data());
+  const Guarded& shared = inputs[static_cast<std::size_t>(each.in_place)];
+  pointers.push_back(shared.data());
+  const auto ran = walk.run(kernel, pointers);
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  ASSERT_TRUE(std::equal(first[0].begin(), first[0].end(), shared.data())) << "in place it is another";
 }
 
 void GeneratedCases::run() const {

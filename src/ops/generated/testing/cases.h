@@ -25,7 +25,8 @@ class GeneratedCases {
   // A conversion from one description to another.
   void add_conversion(const HostTensor& from, const TensorDesc& to);
 
-  // Compiles all kernels and runs each twice, from the first thread to the last and back, with NaNs around all memory.
+  // Compiles all kernels and runs each twice, from the first thread to the last and back, with NaNs around all memory,
+  // and in place where the operator allows it.
   void run() const;
 
   int count() const { return static_cast<int>(cases_.size()); }
@@ -40,6 +41,7 @@ class GeneratedCases {
     std::vector<HostTensor> inputs, expected;  // laid out; packed
     std::vector<TensorDesc> outputs;
     Tolerance tolerance;
+    int in_place = -1;  // the input whose memory the first output may share
   };
   static void run_case(const Case& each, const generate::Kernel& kernel, const generate::Walk& walk);
   std::string next_name() const { return "kernel" + std::to_string(kernels_.size()); }
