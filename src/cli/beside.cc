@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <vector>
 
@@ -54,6 +55,13 @@ Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc>
   return beside;
 }
 
+std::string certainty_of(const selection::Summary& ratio, const std::string& more) {
+  const double uncertainty = ratio.relative_uncertainty();
+  const bool shown = std::abs(ratio.median - 1) > uncertainty * std::max(ratio.median, 1.0);  // either way around
+  return fmt::format("+-{:.1f}% ({} turns of each in one process{}){}", 100 * uncertainty, ratio.samples, more,
+                     shown ? "" : ", so no difference is shown");
+}
+
 Json say_beside(const Program& program, const Beside& beside) {
   const std::string side = beside.what == kHeuristic ? "the heuristic's choices"
                            : beside.what == kStored  ? "the stored choices"
@@ -63,8 +71,7 @@ Json say_beside(const Program& program, const Beside& beside) {
           ? fmt::format("; both sides chose the same for all {} convolutions, so any difference is noise",
                         beside.convolutions)
           : fmt::format("; {} of {} convolutions run on something else", beside.differing, beside.convolutions);
-  program.say(fmt::format("{} take {:.3f} times as long, +-{:.1f}% ({} turns of each in one process){}", side,
-                          beside.ratio.median, 100 * beside.ratio.relative_uncertainty(), beside.ratio.samples,
+  program.say(fmt::format("{} take {:.3f} times as long, {}{}", side, beside.ratio.median, certainty_of(beside.ratio),
                           differing));
   return {{"select", beside.what},
           {"over_this", beside.ratio.median},

@@ -29,6 +29,9 @@ Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc>
                              const NetworkOptions& own, const NetworkOptions& other, std::span<const HostTensor> inputs,
                              int rounds, const std::string& own_name = {});
 
+// "+-3.1% (20 turns of each in one process)", and that no difference is shown where the ratio is within that of 1.
+std::string certainty_of(const selection::Summary& ratio, const std::string& more = {});
+
 Json say_beside(const Program& program, const Beside& beside);
 
 }  // namespace convoy::cli

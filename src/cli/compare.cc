@@ -114,9 +114,8 @@ Result<int> compare(const Program& program, const Flags& flags) {
     program.say(table);
   }
   program.say(fmt::format(
-      "\nB takes {:.3f} times as long as A, +-{:.1f}% ({} turns of each in one process, each side prepared "
-      "anew {} times)",
-      beside.ratio.median, 100 * beside.ratio.relative_uncertainty(), beside.ratio.samples, std::min(flags.rounds, 4)));
+      "\nB takes {:.3f} times as long as A, {}", beside.ratio.median,
+      certainty_of(beside.ratio, fmt::format(", each side prepared anew {} times", std::min(flags.rounds, 4)))));
   program.say(rows.empty() ? std::string("both run the same steps, so any difference is noise")
                            : fmt::format("{} or conversion{}; by their steps B takes {:+.1f} us",
                                          rows.size() == 1 ? "1 node" : fmt::format("{} nodes", rows.size()),

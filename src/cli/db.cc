@@ -165,7 +165,7 @@ Result<int> take_in(const Program& program, const DbFlags& flags,
                             flags.files[i], report.added, report.replaced, report.kept));
     const Applicable here = applicable(all[i]);
     program.say(fmt::format("  {} of {} apply to this machine{}", here.count, all[i].size(),
-                            here.others.empty() ? "" : "; not here: " + listed(here.others)));
+                            here.others.empty() ? "" : "; the others: " + listed(here.others)));
     json.push_back({{"file", flags.files[i]},
                     {"added", report.added},
                     {"replaced", report.replaced},

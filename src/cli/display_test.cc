@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "cli/beside.h"
 #include "cli/testing/command.h"
 
 namespace convoy::cli {
@@ -111,6 +112,14 @@ TEST_F(Command, NoPredictionIsAboveTheCeiling) {
   }
   EXPECT_EQ(held, 2) << explained.out;
   EXPECT_EQ(winograds, 1) << explained.out;
+}
+
+TEST(Certainty, WhatIsWithinItsIntervalOfOneIsNoDifference) {
+  const selection::Summary wide{.median = 0.279, .first_quartile = 0.1, .third_quartile = 0.9, .samples = 9};
+  EXPECT_TRUE(certainty_of(wide).ends_with(" (9 turns of each in one process), so no difference is shown"));
+  const selection::Summary narrow{.median = 0.9, .first_quartile = 0.89, .third_quartile = 0.91, .samples = 40};
+  EXPECT_TRUE(certainty_of(narrow, ", anew").ends_with(" (40 turns of each in one process, anew)"))
+      << certainty_of(narrow);
 }
 
 TEST_F(Command, BenchShowsTheCeilingAndWhatRulesWouldChoose) {
