@@ -1,6 +1,8 @@
 // The spread of a measurement's samples in a table.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 
 #include "convoy/selection.h"
@@ -8,7 +10,10 @@
 
 namespace convoy::cli {
 
-// "3.1%"; a single sample has none, and says so.
-inline std::string spread_of(const Measurement& m) { return m.samples == 1 ? "1 sample" : report::percent(m.spread); }
+// "3.1%"; a rough time, which is one sample or the least of some, has none: "1 sample", "10 samples".
+inline std::string spread_of(const Measurement& m) {
+  if (m.spread > 0) return report::percent(m.spread);
+  return fmt::format("{} sample{}", m.samples, m.samples == 1 ? "" : "s");
+}
 
 }  // namespace convoy::cli
