@@ -95,8 +95,8 @@ function(convoy_precompile target kind)
                          -Wno-stringop-overread)
 endfunction()
 
-# OPTIONS of libraries that decide and have no loops over a tensor's elements but in a few files (LOOPS): these compile in two thirds of
-# the time. Sections of their own are for the libraries of `convoy exec`, which leave out what they don't use (src/interposer).
+# OPTIONS of libraries that decide and have no loops over a tensor's elements or over a run's steps but in a few files (LOOPS): the
+# others compile in two thirds of the time. Sections of their own are for the libraries of `convoy exec`, which leave out what they don't use (src/interposer).
 set(CONVOY_DECIDES -ffunction-sections -fdata-sections)
 set(CONVOY_FLAGS_loops "")
 if(CMAKE_BUILD_TYPE STREQUAL Release)
