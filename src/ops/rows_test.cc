@@ -230,12 +230,32 @@ TEST(Rows, PoolsOfFloats) {
           const std::uint32_t draw = static_cast<std::uint32_t>(random());
           store_from_double(DataType::f32, x.data.get(), i, draw % 2001 / 250.0 - 4);
         }
-        expect_as_portable(node_of(op, {{"kernel_shape", Ints{3, 2}},
-                                        {"strides", Ints{stride, stride}},
-                                        {"pads", Ints{1, 0, 1, 1}},
-                                        {"ceil_mode", std::int64_t{1}}}),
-                           {x}, 1e-6, 4e-7);
+        // The last ones' maxima are made row by row.
+        for (const auto& [height, width] : {std::pair<std::int64_t, std::int64_t>{3, 2}, {3, 3}, {5, 4}}) {
+          expect_as_portable(node_of(op, {{"kernel_shape", Ints{height, width}},
+                                          {"strides", Ints{stride, stride}},
+                                          {"pads", Ints{1, 0, 1, 1}},
+                                          {"ceil_mode", std::int64_t{1}}}),
+                             {x}, 1e-6, 4e-7);
+        }
       }
+    }
+  }
+}
+
+TEST(Rows, MaximaRowByRow) {
+  std::mt19937 random(21);
+  for (const std::int64_t channels : {2, 16, 37}) {
+    for (const std::int64_t stride : {1, 2}) {
+      expect_as_portable(node_of("MaxPool", {{"kernel_shape", Ints{5, 5}},
+                                             {"strides", Ints{1, stride}},
+                                             {"dilations", Ints{1, 2}},
+                                             {"pads", Ints{2, 4, 2, 3}}}),
+                         {varied(DataType::f32, {2, channels, 6, 13}, random)});
+      expect_as_portable(
+          node_of("MaxPool",
+                  {{"kernel_shape", Ints{3, 3, 3}}, {"strides", Ints{2, 1, stride}}, {"pads", Ints{1, 1, 1, 1, 0, 1}}}),
+          {varied(DataType::f32, {1, channels, 4, 5, 6}, random)});
     }
   }
 }

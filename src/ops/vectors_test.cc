@@ -78,6 +78,71 @@ TEST(Vectors, ResizeByThreads) {
   }
 }
 
+// ---- short rows: less than a vector, some and a part, more than are kept in registers
+
+constexpr std::int64_t kShortRows[] = {1, 2, 7, 16, 17, 31, 33, 64, 79, 128, 129, 300};
+
+TEST(Vectors, ShortRowsReduced) {
+  std::mt19937 random(17);
+  for (const DataType type : kFloatTypes) {
+    for (const std::int64_t size : kShortRows) {
+      const HostTensor x = varied(type, {3, 5, size}, random), sums = spread_tensor(type, {3, 5, size}, -3, 5);
+      for (const double axis : {0, 1, 2}) {
+        for (const char* op : {"ReduceMax", "ReduceMin"}) {
+          expect_as_portable(node_of(op, {}, 20), {x, longs({1}, {axis})});
+          expect_as_portable(node_of(op, {{"keepdims", std::int64_t{0}}}, 20), {x, longs({1}, {axis})});
+        }
+        for (const char* op : {"ReduceSum", "ReduceMean"}) {
+          expect_as_portable(node_of(op, {}, 20), {sums, longs({1}, {axis})}, step_of(type), 1e-5);
+        }
+      }
+      for (const char* op : {"ArgMax", "ArgMin"}) {
+        for (const std::int64_t last : {0, 1}) {
+          for (const std::int64_t axis : {1, 2}) {
+            expect_as_portable(node_of(op, {{"axis", axis}, {"select_last_index", last}}), {x});
+          }
+        }
+      }
+      for (const char* op : {"Softmax", "LogSoftmax"}) {
+        expect_as_portable(node_of(op), {spread_tensor(type, {3, 5, size}, -40, 8)}, step_of(type), 1e-5);
+      }
+    }
+  }
+}
+
+TEST(Vectors, ShortRowsElementByElement) {
+  std::mt19937 random(18);
+  for (const DataType type : kFloatTypes) {
+    for (const std::int64_t size : kShortRows) {
+      const HostTensor x = varied(type, {3, 5, size}, random);
+      for (const Dims& dims : {Dims{3, 5, 1}, Dims{size}, Dims{5, 1}, Dims{3, 1, size}}) {
+        const HostTensor other = varied(type, dims, random);
+        for (const char* op : {"Add", "Sub", "Div", "Max"}) {
+          expect_as_portable(node_of(op), {x, other});
+          expect_as_portable(node_of(op), {other, x});
+        }
+      }
+    }
+  }
+}
+
+TEST(Vectors, Where) {
+  std::mt19937 random(19);
+  for (const DataType type : {DataType::u8, DataType::f16, DataType::f32, DataType::s64}) {
+    for (const std::int64_t size : kShortRows) {
+      HostTensor condition = *HostTensor::allocate(TensorDesc::packed(DataType::boolean, {3, 5, size}));
+      for (std::int64_t i = 0; i < condition.desc.elements(); ++i) {
+        store_from_double(DataType::boolean, condition.data.get(), i, static_cast<double>(random() % 2));
+      }
+      for (const Dims& a : {Dims{3, 5, size}, Dims{5, 1}, Dims{size}, Dims{}}) {
+        for (const Dims& b : {Dims{3, 5, size}, Dims{3, 1, 1}}) {
+          expect_as_portable(node_of("Where"), {condition, varied(type, a, random), varied(type, b, random)});
+        }
+      }
+    }
+  }
+}
+
 // ---- by several threads
 
 TEST(Vectors, SumsByThreads) {

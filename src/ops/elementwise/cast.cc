@@ -98,9 +98,11 @@ void store_as(DataType type, const Middle* values, std::int64_t count, void* out
   dispatch<kCast>(type, [&]<class To>(Tag<To>) { store<To>(values, count, out, at, stride, rounding); });
 }
 
+constexpr TypeSet kBytes = only(DataType::u8) | only(DataType::s8);
+
 // What f32 holds every value of, and what it is then rounded to as from f64.
 constexpr TypeSet kRows = kHalves | only(DataType::f32);
-constexpr TypeSet kThroughF32 = kRows | only(DataType::u8) | only(DataType::s8);
+constexpr TypeSet kThroughF32 = kRows | kBytes;
 
 std::unique_ptr<OpPlan> through_f32(const NodeDesc& node, const BroadcastLoop& loop, DataType from, DataType to,
                                     bool vectors) {
@@ -133,7 +135,7 @@ std::unique_ptr<OpPlan> through_f32(const NodeDesc& node, const BroadcastLoop& l
 // Pairs that the compiler has vectors for, with nothing in between: what a whole number becomes does not depend on it.
 constexpr TypeSet kWhole = kIntegers | only(DataType::boolean);
 constexpr TypeSet kFromWhole =
-    only(DataType::f32) | only(DataType::s32) | only(DataType::s64) | only(DataType::boolean);
+    only(DataType::f32) | only(DataType::s32) | only(DataType::s64) | only(DataType::boolean) | kBytes;
 
 std::unique_ptr<OpPlan> of_whole(const NodeDesc& node, const BroadcastLoop& loop, DataType from, DataType to) {
   return dispatch<kWhole>(from, [&]<class T>(Tag<T>) {
@@ -186,6 +188,34 @@ std::unique_ptr<OpPlan> to_whole(const NodeDesc& node, const BroadcastLoop& loop
   });
 }
 
+// Whether f32 or halves are not 0; a NaN is not.
+std::unique_ptr<OpPlan> to_boolean(const NodeDesc& node, const BroadcastLoop& loop, DataType from, bool vectors) {
+  return dispatch<kRows>(from, [&]<class T>(Tag<T>) {
+    return make_plan(node,
+                     [loop, vectors](std::span<const void* const> in, std::span<void* const> out,
+                                     const ExecContext& context) -> Result<void> {
+                       parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
+                         RowBuffer buffer;
+                         loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                           const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
+                           for (std::int64_t start = 0; start < count; start += kRowChunk) {
+                             const std::int64_t n = std::min(kRowChunk, count - start);
+                             const T* x = static_cast<const T*>(in[0]) + at[1] + start * xs;
+                             auto* y = static_cast<std::uint8_t*>(out[0]) + at[0] + start * ys;
+                             const float* row = load_row(vectors, x, xs, n, buffer.data());
+                             if (ys == 1) {
+                               for (std::int64_t i = 0; i < n; ++i) y[i] = row[i] != 0 ? 1 : 0;
+                             } else {
+                               for (std::int64_t i = 0; i < n; ++i) y[i * ys] = row[i] != 0 ? 1 : 0;
+                             }
+                           }
+                         });
+                       });
+                       return {};
+                     });
+  });
+}
+
 class Cast final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -218,6 +248,9 @@ class Cast final : public Operator {
     }
     if (contains(kWhole, inputs[0].desc.type) && contains(kFromWhole, to)) {
       return of_whole(node, loop, inputs[0].desc.type, to);
+    }
+    if (to == DataType::boolean && contains(kRows, inputs[0].desc.type)) {
+      return to_boolean(node, loop, inputs[0].desc.type, has_row_vectors(request));
     }
     if (has_row_vectors(request) && contains(kRows, inputs[0].desc.type)) {
       if (to == DataType::s32) return to_whole<std::int32_t>(node, loop, inputs[0].desc.type);

@@ -155,6 +155,13 @@ class Cumulative final : public Operator {
             const std::int64_t size = x.dims[axis], from_step = x.strides[axis], to_step = y.strides[axis];
             parallel_for(context, kept.elements(), size, [&](std::int64_t begin, std::int64_t end) {
               kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                if constexpr (!is_float_element<T> || std::is_same_v<T, Compute<T>>) {
+                  if (kept.inner_stride(0) == 1 && kept.inner_stride(1) == 1 && count > 1) {
+                    return accumulate_rows(product, static_cast<const T*>(in[0]) + at[1], from_step,
+                                           static_cast<T*>(out[0]) + at[0], to_step, size, count, exclusive != 0,
+                                           reverse != 0);
+                  }
+                }
                 for (std::int64_t i = 0; i < count; ++i) {
                   const T* from = static_cast<const T*>(in[0]) + at[1] + i * kept.inner_stride(1);
                   T* to = static_cast<T*>(out[0]) + at[0] + i * kept.inner_stride(0);
@@ -168,6 +175,29 @@ class Cumulative final : public Operator {
   }
 
  private:
+  // Rows of `count` elements that lie along the axis, of types whose sums and products are held as they are.
+  template <class T>
+  static void accumulate_rows(bool product, const T* x, std::int64_t x_step, T* y, std::int64_t y_step,
+                              std::int64_t size, std::int64_t count, bool exclusive, bool reverse) {
+    using Sum = std::conditional_t<is_float_element<T>, T, std::uint64_t>;
+    for (std::int64_t k = 0; k < size; ++k) {
+      const std::int64_t i = reverse ? size - 1 - k : k, before = reverse ? i + 1 : i - 1;
+      T* const to = y + i * y_step;
+      if (k == 0) {
+        for (std::int64_t c = 0; c < count; ++c) to[c] = exclusive ? T(product ? 1 : 0) : x[i * x_step + c];
+        continue;
+      }
+      const T *const made = y + before * y_step, *const values = x + (exclusive ? before : i) * x_step;
+      const auto row = [&](auto combine) {
+#pragma GCC ivdep
+        for (std::int64_t c = 0; c < count; ++c) {
+          to[c] = static_cast<T>(combine(static_cast<Sum>(made[c]), static_cast<Sum>(values[c])));
+        }
+      };
+      product ? row([](Sum a, Sum b) { return a * b; }) : row([](Sum a, Sum b) { return a + b; });
+    }
+  }
+
   template <class T>
   static void accumulate(bool product, const T* x, std::int64_t x_step, T* y, std::int64_t y_step, std::int64_t size,
                          bool exclusive, bool reverse) {

@@ -162,6 +162,32 @@ TEST(ArgMax, FirstOrLastOfEquals) {
   expect_refused(node_of("ArgMax", with(1, 1, 0)), {floats({2, 0}, {})}, "size 0 along axis 1");
 }
 
+TEST(CumSum, AlongEachAxisOfEachType) {
+  const Dims dims{3, 4, 21};
+  const std::int64_t steps[] = {84, 21, 1};
+  for (const DataType type : {DataType::f32, DataType::f64, DataType::f16, DataType::s32, DataType::s8}) {
+    std::vector<double> values(252);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7 % 9) - 4;
+    for (int axis = 0; axis < 3; ++axis) {
+      for (const std::int64_t exclusive : {0, 1}) {
+        for (const std::int64_t reverse : {0, 1}) {
+          std::vector<double> expected(values.size());
+          for (std::int64_t i = 0; i < 252; ++i) {
+            const std::int64_t at = i / steps[axis] % dims[axis], first = i - at * steps[axis];
+            for (std::int64_t k = 0; k < dims[axis]; ++k) {
+              const bool counts = k == at ? exclusive == 0 : (k < at) == (reverse == 0);
+              if (counts) expected[i] += values[first + k * steps[axis]];
+            }
+          }
+          expect_op(node_of("CumSum", {{"exclusive", exclusive}, {"reverse", reverse}}),
+                    {tensor(type, dims, values), longs({}, {static_cast<double>(axis)})},
+                    {tensor(type, dims, expected)});
+        }
+      }
+    }
+  }
+}
+
 TEST(CumSum, ExclusiveAndReverse) {
   const HostTensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6}), axis = longs({}, {1});
   const auto with = [](std::int64_t exclusive, std::int64_t reverse) {
