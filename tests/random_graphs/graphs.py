@@ -1,8 +1,8 @@
 """Random graphs: a seed gives a model, and inputs for it of several sizes.
 
-A graph has 3 to 10 operators after one or two inputs of 1 to 3 spatial dims. Its values are followed as it grows (operators.py), so that each
-operator gets sizes that it takes. A third of the graphs is quantized in parts (QDQ), a third has free sizes, all but fixed ones are run
-with a batch of 0 as well, and a quarter of the inputs has special values.
+A graph has 3 to 10 operators after one or two inputs of 1 to 3 spatial dims; where all sizes are fixed a constant may stand beside them.
+Its values are followed as it grows (operators.py), so that each operator gets sizes that it takes. A third of the graphs is quantized in
+parts (QDQ), a third has free sizes, all but fixed ones are run with a batch of 0 as well, and a quarter of the inputs has special values.
 """
 
 import numpy as np
@@ -219,6 +219,9 @@ class Graph:
             self.values[name] = Bounded(array)
         quantizing = self.chance(1 / 3)
         self.live = list(self.names)
+        of_constants = np.random.default_rng((self.seed, 7))
+        if self.free == "none" and of_constants.random() < 0.3:
+            self.live.append(self.constant(of_constants.standard_normal(self.dims)))
         target = self.integer(3, 10)
         for _ in range(60):
             if len(self.nodes) >= target:
@@ -234,7 +237,7 @@ class Graph:
         if self.free != "all" and self.chance(0.15):
             self.live += self.apply("Flatten", self.live[-1]) or []
         read = {i for _, inputs, _, _ in self.nodes for i in inputs}
-        self.outputs = [n for n in self.live if n not in read and n not in self.names]
+        self.outputs = [n for n in self.live if n not in read and n not in self.names and n not in self.constants]
 
     # ---- running it
 
