@@ -1,4 +1,4 @@
-// Operators along one axis: ArgMax, ArgMin, CumSum.
+// Operators along one axis: ArgMax, ArgMin, CumProd, CumSum.
 #include <fmt/format.h>
 
 #include "ops/math_types.h"

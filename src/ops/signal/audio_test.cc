@@ -175,6 +175,10 @@ TEST(Stft, FramesUnderAWindow) {
   }
   expect_op(node_of("STFT", {}, 17), {floats({1, 3, 1}, {1, 2, 3}), longs({}, {1}), absent(), longs({}, {5})},
             {floats({1, 0, 3, 2}, {})});
+  // Without a last dim, as PyTorch's exporter by TorchScript writes it.
+  expect_op(node_of("STFT", {}, 17), {floats({2, 3}, {1, 2, 4, 5, 3, 3}), longs({}, {1}), absent(), longs({}, {2})},
+            {floats({2, 2, 2, 2}, {3, 0, -1, 0, 6, 0, -2, 0, 8, 0, 2, 0, 6, 0, 0, 0})}, 1e-6);
+  expect_refused(node_of("STFT", {}, 17), {floats({3}, {1, 2, 3}), longs({}, {1})}, "[N, length, 1 or 2]");
 }
 
 TEST(Window, PeriodicAndSymmetric) {

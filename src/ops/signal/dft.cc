@@ -283,10 +283,13 @@ class Stft final : public Operator {
     CONVOY_CHECK(check_type(node, inputs, 2, only(inputs[0].desc.type)));
     const Dims& dims = inputs[0].desc.dims;
     Form form;
-    if (dims.size() != 3) {
+    if (dims.size() == 2) {
+      form.is_real = true;  // PyTorch's exporter by TorchScript leaves the last dim out, and ONNX Runtime takes it
+    } else if (dims.size() == 3) {
+      CONVOY_TRY(form.is_real, is_real(node, dims));
+    } else {
       return bad_node(node, fmt::format("input 0 has dims [{}]; [N, length, 1 or 2] are needed", to_string(dims)));
     }
-    CONVOY_TRY(form.is_real, is_real(node, dims));
     CONVOY_TRY(const bool onesided, flag(node, "onesided", 1));
     if (onesided && !form.is_real) return bad_node(node, "onesided=1 needs real input");
     std::int64_t length = dims[1];

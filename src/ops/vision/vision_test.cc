@@ -1,4 +1,5 @@
-// GridSample, AffineGrid, Col2Im, RoiAlign, DeformConv: values from the operator specification's examples and by hand.
+// GridSample, AffineGrid, Col2Im, RoiAlign, MaxRoiPool, DeformConv: values from the operator specification's examples
+// and by hand.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -130,6 +131,22 @@ TEST(RoiAlign, AnyNumberOfSamples) {
     expect_op(node_of("RoiAlign", attributes, 16), {floats({1, 2, 10, 12}, plane), rois, longs({2}, {0, 0})},
               {floats({2, 2, 2, 3}, expected)});
   }
+}
+
+// ONNX Runtime 1.31 gives the same.
+TEST(MaxRoiPool, LargestOfEachBin) {
+  std::vector<double> values(2 * 4 * 4);
+  for (int i = 0; i < 32; ++i) values[i] = i < 16 ? i : -i;
+  const HostTensor x = floats({2, 1, 4, 4}, values);
+  const std::map<std::string, Attribute> attributes{{"pooled_shape", std::vector<std::int64_t>{2, 2}},
+                                                    {"spatial_scale", 0.5}};
+  // Of edges of 1.0 and 2.5 pixels, which is 3; of one behind the map; of the second image.
+  const HostTensor rois = floats({3, 5}, {0, 2, 2, 5, 5, 0, 20, 20, 24, 24, 1, 0, 0, 6, 2});
+  expect_op(node_of("MaxRoiPool", attributes, 1), {x, rois},
+            {floats({3, 1, 2, 2}, {10, 11, 14, 15, 0, 0, 0, 0, -16, -18, -20, -22})});
+  expect_refused(node_of("MaxRoiPool", attributes, 1), {x, floats({1, 5}, {2, 0, 0, 1, 1})}, "names the image 2");
+  expect_refused(node_of("MaxRoiPool", attributes, 1), {x, floats({1, 5}, {0, 0, NAN, 1, 1})}, "not finite");
+  expect_refused(node_of("MaxRoiPool", {}, 1), {x, rois}, "pooled_shape=[]");
 }
 
 TEST(RoiAlign, AverageAndMaximum) {
