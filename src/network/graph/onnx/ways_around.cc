@@ -13,6 +13,9 @@ constexpr std::string_view kSequences[] = {"SequenceAt",    "SequenceConstruct",
 constexpr std::string_view kOptionals[] = {"Optional", "OptionalGetElement", "OptionalHasElement"};
 constexpr std::string_view kRandom[] = {"Bernoulli",        "Multinomial",   "RandomNormal",
                                         "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
+constexpr std::string_view kTextAndFiles[] = {"ImageDecoder",     "RegexFullMatch", "StringConcat",
+                                              "StringNormalizer", "StringSplit",    "TfIdfVectorizer"};
+constexpr std::string_view kLinearAttention[] = {"LinearAttention"};
 
 struct Way {
   std::span<const std::string_view> operators;
@@ -23,6 +26,8 @@ constexpr Way kWays[] = {
     {kSequences, "keep tensors in place of the list: Concat and Split, or torch.cat and torch.stack before the export"},
     {kOptionals, "export the graph for the case that is run: with the value, or without it"},
     {kRandom, "make the numbers outside and give them as a graph input in place of the node's output"},
+    {kTextAndFiles, "do it before the network, which is given numbers"},
+    {kLinearAttention, "write its steps out with a fixed number of them"},
 };
 
 }  // namespace
