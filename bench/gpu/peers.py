@@ -5,7 +5,8 @@
   compile      (c) torch.compile with frozen weights, captured by hand
   called       (c) the same with mode="reduce-overhead", timed as people call it
   autotune     (d) compile with max_autotune, conv_1x1_as_mm, coordinate_descent_tuning; minutes a row, so for three networks only
-  onnxruntime  (e) ONNX Runtime's CUDA provider with its CUDA graph, prefer_nhwc, fuse_conv_bias
+  onnxruntime  (e) ONNX Runtime's CUDA provider with its CUDA graph, prefer_nhwc, fuse_conv_bias; and
+  onnxruntime-unfused  without the last, which costs more than it gains where convolutions are dense, and can't do U-Nets
   convoy       the command, on the exported file, with the engines that the heuristic chooses
   convoy-measured  the same after a run that measures engines for up to half a minute
 
@@ -33,7 +34,7 @@ import time
 import peer_networks
 import torch
 
-PEERS = ("graph", "jit", "compile", "called", "autotune", "onnxruntime", "convoy", "convoy-measured")
+PEERS = ("graph", "jit", "compile", "called", "autotune", "onnxruntime", "onnxruntime-unfused", "convoy", "convoy-measured")
 COMPILED = ("compile", "called")
 AUTOTUNE = {"max_autotune": True, "conv_1x1_as_mm": True, "coordinate_descent_tuning": True}
 WARM_UPS = 3  # torch.jit's executor specializes in the first two
@@ -157,7 +158,7 @@ def compiled(cell, how, **options):
         return how(torch.compile(cell.module, dynamic=False, options=options), cell.x_last)
 
 
-def onnxruntime(cell):
+def onnxruntime(cell, fuse_conv_bias=True):
     try:
         import onnxruntime as ort
     except ImportError as error:
@@ -166,7 +167,7 @@ def onnxruntime(cell):
     provider = f"{cell.device.upper()}ExecutionProvider"
     if provider not in ort.get_available_providers():
         raise NotMeasured(f"onnxruntime {ort.__version__} has no {provider}; the package onnxruntime-gpu has")
-    settings = {"enable_cuda_graph": "1", "prefer_nhwc": "1", "fuse_conv_bias": "1", "cudnn_conv_use_max_workspace": "1",
+    settings = {"enable_cuda_graph": "1", "prefer_nhwc": "1", "fuse_conv_bias": str(int(fuse_conv_bias)), "cudnn_conv_use_max_workspace": "1",
                 "cudnn_conv_algo_search": "EXHAUSTIVE", "use_tf32": str(int(cell.type == "tf32"))}
     options = ort.SessionOptions()
     options.log_severity_level = 3
@@ -233,6 +234,7 @@ BUILDERS = {
     "called": lambda cell: compiled(cell, called, **{"triton.cudagraphs": True}),
     "autotune": lambda cell: compiled(cell, captured, **AUTOTUNE),
     "onnxruntime": onnxruntime,
+    "onnxruntime-unfused": lambda cell: onnxruntime(cell, fuse_conv_bias=False),
     "convoy": Convoy,
     "convoy-measured": lambda cell: Convoy(cell, MEASURING_SECONDS),
 }
@@ -328,12 +330,12 @@ def printed(row):
     said = []
     for name, found in row["peers"].items():
         if "not_measured" in found:
-            said.append(f"  {name:15} not measured: {found['not_measured']}")
+            said.append(f"  {name:19} not measured: {found['not_measured']}")
             continue
         times = "  ".join(f"{kind.removesuffix('_ms')} {found[kind]['median']:.3f} ms ({found[kind]['least']:.3f} to {found[kind]['most']:.3f})"
                           for kind in found if kind.endswith("_ms"))
         ratio = found.get("single_over_graph", {}).get("median")
-        said.append(f"  {name:15} {times}  {f'x{ratio:.2f} of graph' if ratio else ''}  error {found['relative_error']:.1e}, built in {found['build_seconds']} s")
+        said.append(f"  {name:19} {times}  {f'x{ratio:.2f} of graph' if ratio else ''}  error {found['relative_error']:.1e}, built in {found['build_seconds']} s")
     return "\n".join([f"{row['network']} {row['type']} batch {row['batch']}", *said])
 
 

@@ -8,7 +8,7 @@ from peer_networks import AUTOTUNED, cells
 from steps import harness
 
 # What is measured together, each group beside a captured graph: the quick ones first, and apart what may take its row along.
-GROUPS = (["graph", "jit", "onnxruntime"], ["convoy"], ["compile", "called"], ["convoy-measured"])
+GROUPS = (["graph", "jit", "onnxruntime"], ["convoy"], ["compile", "called"], ["onnxruntime-unfused"], ["convoy-measured"])
 
 
 class Serving:
@@ -116,7 +116,7 @@ def ratios(rows):
     found = {}
     for row in rows:
         over = {name: each["single_over_graph"]["median"] for name, each in row["peers"].items() if "single_over_graph" in each}
-        best = max((over[name] for name in ("graph", "jit", "onnxruntime") if name in over), default=None)
+        best = max((over[name] for name in ("graph", "jit", "onnxruntime", "onnxruntime-unfused") if name in over), default=None)
         mine = [over[name] for name in ("convoy", "convoy-measured") if name in over]
         if best and mine:
             found[" ".join(map(str, (row["network"], row["type"], row["batch"])))] = max(mine) / best
