@@ -6,7 +6,7 @@
   called       (c) the same with mode="reduce-overhead", timed as people call it
   autotune     (d) compile with max_autotune, conv_1x1_as_mm, coordinate_descent_tuning; minutes a row, so for three networks only
   onnxruntime  (e) ONNX Runtime's CUDA provider with its CUDA graph, prefer_nhwc, fuse_conv_bias; and
-  onnxruntime-unfused  without the last, which costs more than it gains where convolutions are dense, and can't do U-Nets
+  onnxruntime-unfused  without the last, with which transposed convolutions fail in 1.31
   convoy       the command, on the exported file, with the engines that the heuristic chooses
   convoy-measured  the same after a run that measures engines for up to half a minute
 
@@ -50,6 +50,7 @@ class NotMeasured(Exception):
 
 class InProcess:
     """A peer that this process runs: launch() begins a run, output() is what the last one gave."""
+    details = {}
 
     def __init__(self, launch, output):
         self.launch, self.output = launch, output
@@ -191,7 +192,8 @@ def onnxruntime(cell, fuse_conv_bias=True):
 
 
 class Convoy:
-    """The command, a process a block. `single` is a run without bringing the input there and the output back, where it says so."""
+    """The command, a process a block. On a GPU it tells the GPU's own time of a run, without copies, which counts as that of a run in a
+    row: nothing is launched and waited for in it."""
 
     def __init__(self, cell, budget=None):
         import onnx
@@ -207,12 +209,16 @@ class Convoy:
         self.environment = {**os.environ, "CONVOY_DB": str(self.folder / f"{cell.file().stem}.db")}
         choosing = ["--select", "measured", "--budget", budget] if budget else ["--select", "heuristic"]
         self.told = self.run(*choosing, "--output-dir", self.folder / "convoy")
+        slowest = sorted(self.told["steps"], key=lambda step: -(step["seconds"] or 0))[:5]
+        self.details = {"said": self.said[-600:], "steps": len(self.told["steps"]),
+                        "slowest_steps": [[step[key] for key in ("nodes", "implementation", "seconds")] for step in slowest]}
         self.arguments += ["--select", "stored" if budget else "heuristic"]
 
     def run(self, *flags):
         done = subprocess.run([str(each) for each in (*self.arguments, *flags)], capture_output=True, text=True, env=self.environment)
         if done.returncode != 0:
             raise NotMeasured(f"exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-300:]}")
+        self.said = done.stderr
         return json.loads(done.stdout)
 
     def output(self):
@@ -224,7 +230,8 @@ class Convoy:
 
     def block(self):
         told = self.run("--duration", BLOCK_SECONDS)
-        return {"single": told.get("device_seconds") or told["seconds"], "with_copies": told["seconds"]}
+        there = told.get("device_seconds")
+        return {"single": told["seconds"], "row": there} if there else {"single": told["seconds"]}
 
 
 BUILDERS = {
@@ -265,7 +272,8 @@ def measured(cell, peers, rounds):
                 raise NotMeasured(f"for {', '.join(peer_networks.AUTOTUNED)} in f16 only")
             standing[name] = BUILDERS[name](cell)
             wait()
-            found[name] = {"build_seconds": round(time.perf_counter() - start, 2), "relative_error": cell.relative_error(standing[name].output())}
+            found[name] = {"build_seconds": round(time.perf_counter() - start, 2), "relative_error": cell.relative_error(standing[name].output()),
+                           **standing[name].details}
         except Exception as error:  # what one peer can't do is its answer; the others go on
             reason = str(error) if isinstance(error, NotMeasured) else f"{type(error).__name__}: {error}"
             found[name] = {"not_measured": reason.strip()[:400]}

@@ -112,10 +112,10 @@ def times_of(found, floor_ms):
 
 
 def ratios(rows):
-    """How many times as fast as the best of (a), (b) and (e) the better of Convoy's is, singly: the geometric mean and the least."""
+    """How many times as fast as the best of (a), (b) and (e) the better of Convoy's is, in a row: the geometric mean and the least."""
     found = {}
     for row in rows:
-        over = {name: each["single_over_graph"]["median"] for name, each in row["peers"].items() if "single_over_graph" in each}
+        over = {name: each["row_over_graph"]["median"] for name, each in row["peers"].items() if "row_over_graph" in each}
         best = max((over[name] for name in ("graph", "jit", "onnxruntime", "onnxruntime-unfused") if name in over), default=None)
         mine = [over[name] for name in ("convoy", "convoy-measured") if name in over]
         if best and mine:
