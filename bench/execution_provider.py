@@ -51,8 +51,10 @@ def inputs_of(session):
 
     random = np.random.default_rng(1)
     kinds = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8, "tensor(int64)": np.int64}
-    return {each.name: (random.random([d if isinstance(d, int) else 1 if k == 0 else 224 for k, d in enumerate(each.shape)]) * 1)
-            .astype(kinds[each.type]) for each in session.get_inputs()}
+    proposed = session.get_modelmeta().custom_metadata_map  # the zoo says which sizes its networks take
+    size = lambda dim, k: dim if isinstance(dim, int) else int(proposed.get(f"convoy.size.{dim}", 1 if k == 0 else 224))
+    return {each.name: random.random([size(dim, k) for k, dim in enumerate(each.shape)]).astype(kinds[each.type])
+            for each in session.get_inputs()}
 
 
 def first(model, threads, with_convoy):
