@@ -86,6 +86,12 @@ struct NetworkOptions {
   // threads of its own, OpenMP's in any case: selection.filter.engines = "!onednn.*" keeps convolutions from it.
   std::shared_ptr<ThreadTeam> team;
   bool team_serves_several = false;  // several threads may be in its run() at once; else a session runs once at a time
+  // The GPU that is the network's home (docs/gpu-networks.md); nothing: the processor. Weights and activations lie
+  // there; what it doesn't run goes to the processor, with copies as steps, and Session::remarks() says so. `how` is
+  // "greedy" or "uniform:" with nhwc or nchw: greedy takes nhwc throughout where convolutions are of 16 bits or tf32.
+  std::optional<CudaDevice> cuda;
+  bool graphs = true;  // on a GPU: steps that follow each other are captured at the second run, launched at others
+  bool synchronous = false;  // on a GPU: waits after each step, so that an error is that of the step it names
 };
 
 // One step of a prepared network, in execution order, for reports.
@@ -98,6 +104,7 @@ struct NetworkStep {
   std::string step_problem;    // op and convert: "op:Relu:x=...", which convoy bench times; empty: known when it runs
   std::string output_shape;    // "1x64x56x56 nhwc"
   int threads = 1;             // of the processor, that it runs on
+  std::string device = "cpu";  // or "cuda:0"; a copy's is the one that it is not of the processor
   // What it reads and writes first, as it lies; nothing where that is a constant, or known only when it runs.
   std::optional<TensorDesc> reads, writes;
   // The steps that make what it reads, in the order of its inputs, each once; -1 - i: the network's i-th input.
@@ -122,8 +129,15 @@ struct NetworkConvolution {
 };
 
 struct RunStatistics {
+  // What is asked for. On a GPU timing each step waits after it, so that `seconds` is more than a run takes otherwise;
+  // then nothing is captured.
+  bool each_step = true;
   double seconds = 0;
-  std::vector<double> step_seconds;  // per step: once, the mean where it runs for several parts of the batch
+  // Per step, where they are asked for: once, the mean where it runs for several parts of the batch.
+  std::vector<double> step_seconds;
+  // On a GPU, from the first step on it to the last, both included: `seconds` without bringing inputs there and outputs
+  // back.
+  std::optional<double> device_seconds;
 };
 
 // When the steps of a run, and what each thread did of them, began and ended: seconds from its start.
@@ -155,6 +169,11 @@ class Session {
   // are at most, is afterwards what the output is, and the output is copied. Errors: invalid_argument names the output.
   virtual Result<void> run_into(std::span<const HostTensor> inputs, std::span<HostTensor> outputs,
                                 RunStatistics* statistics = nullptr) = 0;
+  // The same run of a network at home on a GPU, on tensors there (packed nchw, aligned to 256 bytes): it is enqueued on
+  // `stream` (a CUstream of the GPU; null: the default stream) and not waited for. What it has in memory of its own
+  // serves one run after another, whatever their streams. For each of the last 8 sets of pointers there is a graph.
+  // Error: unsupported where a step runs on the processor.
+  virtual Result<void> enqueue(std::span<const void* const> inputs, std::span<void* const> outputs, void* stream) = 0;
   // What the outputs are, packed nchw; nothing for those whose sizes are known when it has run only.
   virtual const std::vector<std::optional<TensorDesc>>& outputs() const = 0;
   // The same run, timed in full. It takes a little longer.

@@ -9,6 +9,7 @@
 //   math strict
 //   graph 8c1d3a90f2b47e65
 //   parts 1/thread
+//   device "NVIDIA H200"
 //   conv     "conv1+relu1"  onednn.jit_avx2{layout=given}  f32,nchw -> f32,nhwc  341us predicted
 //   op       "pool1"        MaxPool                    f32,nhwc -> f32,nhwc  112us measured
 //   convert  "fire2/out"    -                          f32,nhwc -> f32,nchw  74us predicted
@@ -16,8 +17,9 @@
 // A line a node: what it is; the names of the ONNX nodes that it computes; what a convolution runs on, an operator's
 // name; types and layouts of the activations it reads and writes; what it costs, and how that is known. Costs are not
 // obeyed. With `parts` (BatchParts; no line: the whole batch) the lines are those of a part, and the header is the
-// network's still. `relabel` is an operator that costs nothing, since its output is its input's bytes under another
-// description, and `inplace` a Concat or Split of parts that lie where the whole has them. '#' begins a comment.
+// network's still. With `device` (no line: the processor) it is for a network at home on such a GPU. `relabel` is an
+// operator that costs nothing, since its output is its input's bytes under another description, and `inplace` a Concat
+// or Split of parts that lie where the whole has them. '#' begins a comment.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +58,7 @@ struct NetworkPlanHeader {
   DataType precision = DataType::f32;  // what some nodes of f32 run in; no line of the file where that is f32
   std::uint64_t graph = 0;             // of nodes, sizes and types, after all passes; not of weights
   BatchParts parts;
+  std::string device = {};  // the name of the GPU that is its home; empty: the processor
   friend bool operator==(const NetworkPlanHeader&, const NetworkPlanHeader&) = default;
 };
 
@@ -97,7 +100,7 @@ Result<NetworkPlan> parse_plan(std::string_view text);
 std::string print(const NetworkPlan& plan);
 
 // The file in a folder of kept plans (NetworkOptions::kept_plans) that a plan with this header would be kept in: named
-// by its graph, and by a number made from the processor, threads, instruction set and math.
+// by its graph, and by a number made from the processor, threads, instruction set, math and device.
 std::string kept_plan_path(const std::string& folder, const NetworkPlanHeader& header, const CpuFeatures& cpu);
 
 }  // namespace convoy

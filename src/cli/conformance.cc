@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "cli/conformance_case.h"
+#include "cli/plan_flags.h"
 #include "cli/program.h"
 #include "cli/worker.h"
 #include "report/format.h"
@@ -58,7 +59,7 @@ void say_case(const Program& program, const Json& result, bool quiet) {
 }
 
 Result<int> conformance(const Program& program, const ConformanceFlags& flags) {
-  CONVOY_TRY(const NetworkOptions options, program.network_options());
+  CONVOY_TRY(const NetworkOptions options, program.network_options(0, Homes::any));
   CONVOY_TRY(std::vector<CaseFolder> cases, find_cases(flags.folder));
   std::erase_if(cases, [&](const CaseFolder& c) { return !selection::glob_list_matches(flags.filter, c.name); });
   if (cases.empty()) {
@@ -122,6 +123,7 @@ void add_conformance(Parser app, Program& program) {
       .non_negative();
   begin(command, Subject::output);
   command.add_flag("--quiet", flags->quiet, "Print only cases that did not pass");
+  add_home_flags(command, program);
   add_shared_flags(command, program, "Measure engines for so long in each case (default: predict)");
   command.callback([flags, &program] { program.action = [flags, &program] { return conformance(program, *flags); }; });
 }

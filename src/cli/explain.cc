@@ -327,7 +327,7 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
   Json in_network = Json::array();
   if (target.network != nullptr) {
     CONVOY_TRY(const auto descs, input_descriptions(*target.network, flags.input));
-    CONVOY_TRY(NetworkOptions network_options, planning_options(program));
+    CONVOY_TRY(NetworkOptions network_options, planning_options(program, 0, Homes::any));
     CONVOY_CHECK(apply(program, flags.plan, network_options));
     network_options.selection.store = options.store;
     CONVOY_TRY(const auto session, prepare_with_progress(program, *target.network, descs, network_options));
@@ -406,6 +406,7 @@ void add_explain(Parser app, Program& program) {
   add_dim_flag(command, flags->input);
   begin(command, Subject::choosing);
   add_plan_flags(command, flags->plan);
+  add_home_flags(command, program);
   add_shared_flags(command, program, "Measure for so long before choosing (default: predict)");
   add_database_flag(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return explain(program, *flags); }; });

@@ -114,12 +114,20 @@ void add_plan_flags(Parser app, PlanFlags& flags) {
       .allow_extra_args(false);
 }
 
-Result<NetworkOptions> planning_options(const Program& program, double default_budget) {
+void add_home_flags(Parser app, Program& program) {
+  begin(app, Subject::device);
+  app.add_flag("--no-graph", program.shared.no_graph,
+               "On a GPU: enqueue each step of a network at each run, instead of capturing them once");
+  app.add_flag("--sync", program.shared.synchronous,
+               "On a GPU: wait after each step of a network, so that an error names the step that it is of");
+}
+
+Result<NetworkOptions> planning_options(const Program& program, double default_budget, Homes homes) {
   const auto objective = parse_network_objective(program.shared.objective);
   if (!objective.ok()) return objective.error().within("--objective");
   Program of_engines = program;
   of_engines.shared.objective = print(objective->objective);
-  CONVOY_TRY(NetworkOptions options, of_engines.network_options(default_budget));
+  CONVOY_TRY(NetworkOptions options, of_engines.network_options(default_budget, homes));
   options.memory.least = objective->least_memory;
   options.memory.weight = objective->memory;
   return options;
@@ -149,7 +157,8 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
   }
   if (options.how == "tuned") {
     options.how = NetworkOptions().how;
-    const bool as_kept = !program.shared.no_database && program.shared.budget < 0 && !restricts_engines(program.shared);
+    const bool as_kept =
+        !options.cuda && !program.shared.no_database && program.shared.budget < 0 && !restricts_engines(program.shared);
     if (as_kept) options.kept_plans = kept_plans_folder();
   }
   options.lenient_plan = flags.lenient;

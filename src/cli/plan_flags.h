@@ -46,7 +46,10 @@ Result<void> apply_parts(const std::string& parts, NetworkOptions& options);
 void add_how_flag(Parser app, std::string& how);
 
 // Program::network_options, for subcommands that make plans: there --objective takes memory, too.
-Result<NetworkOptions> planning_options(const Program& program, double default_budget = 0);
+Result<NetworkOptions> planning_options(const Program& program, double default_budget = 0,
+                                        Homes homes = Homes::processor);
+// --no-graph and --sync.
+void add_home_flags(Parser app, Program& program);
 
 // The options as these flags change them, which planning_options gave: a plan's threads and math are its own where no
 // flag gives others. Errors name the file.

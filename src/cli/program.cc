@@ -257,14 +257,24 @@ ConvProblem Program::allowed(ConvProblem problem) const {
   return problem;
 }
 
-Result<NetworkOptions> Program::network_options(double default_budget) const {
+Result<NetworkOptions> Program::network_options(double default_budget, Homes homes) const {
   NetworkOptions options;
   CONVOY_TRY(const std::optional<int> ordinal, cuda_ordinal(shared));
-  if (ordinal) {
-    return Error{ErrorCode::unsupported,
-                 fmt::format("--device {}: whole networks run on the CPU only; problems and lists of them run there",
-                             shared.device)};
+  if (ordinal && homes == Homes::processor) {
+    return Error{
+        ErrorCode::unsupported,
+        fmt::format("--device {}: this command runs whole networks on the CPU only; convoy run, bench, explain "
+                    "and conformance run them there, and problems and lists of them run there everywhere",
+                    shared.device)};
   }
+  if (ordinal && shared.sm_count > 0) return bad_flag("--sm-count", "it is for problems and lists of them");
+  if (!ordinal && (shared.no_graph || shared.synchronous)) {
+    return bad_flag(shared.no_graph ? "--no-graph" : "--sync", "it is for --device cuda");
+  }
+  CONVOY_TRY(const PlanRequest request, plan_request());
+  options.cuda = request.cuda;
+  options.graphs = !shared.no_graph;
+  options.synchronous = shared.synchronous;
   CONVOY_TRY(options.threads, threads());
   options.cpu = cpu_features();
   CONVOY_TRY(options.selection, selection(default_budget));

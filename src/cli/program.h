@@ -41,11 +41,15 @@ struct SharedOptions {
   bool warm = false;
   bool all_cold = false;
   bool rotating = false;
-  int sm_count = 0;  // of a GPU that a convolution may use; 0: all
+  int sm_count = 0;                            // of a GPU that a convolution may use; 0: all
+  bool no_graph = false, synchronous = false;  // NetworkOptions::graphs, synchronous
   bool no_database = false;
   bool json = false;
   bool wide = false;
 };
+
+// Where a command's networks may be at home.
+enum class Homes { processor, any };
 
 class Program {
  public:
@@ -82,7 +86,7 @@ class Program {
   Result<std::vector<SelectionRule>> rules_of_file(std::string_view flag, const std::string& path) const;
   // Heuristic without a budget (measured_by_default false, no --budget), measured otherwise.
   Result<SelectionOptions> selection(double default_budget = 0) const;
-  Result<NetworkOptions> network_options(double default_budget = 0) const;
+  Result<NetworkOptions> network_options(double default_budget = 0, Homes homes = Homes::processor) const;
   // The problem with the math mode that --allow needs (f32 ones: the others have nothing to give up).
   ConvProblem allowed(ConvProblem problem) const;
   MathMode math() const;

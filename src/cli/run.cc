@@ -129,7 +129,14 @@ Result<int> run(const Program& program, RunFlags& flags) {
   const bool answers_asked = flags.output.asked() || !flags.compare.empty();
   CONVOY_CHECK(prepare_outputs(flags.output));
   CONVOY_TRY(const TimingPlan timing, timing_plan(flags.timing));
-  CONVOY_TRY(NetworkOptions options, planning_options(program, flags.select == "measured" ? kDefaultBudget : 0));
+  CONVOY_TRY(NetworkOptions options,
+             planning_options(program, flags.select == "measured" ? kDefaultBudget : 0, Homes::any));
+  if (options.cuda && !flags.trace.empty()) {
+    return Error{ErrorCode::unsupported, "--trace: of networks on the processor only"};
+  }
+  if (options.cuda && !flags.beside.empty()) {
+    return Error{ErrorCode::unsupported, "--beside: for networks on the processor only"};
+  }
   CONVOY_CHECK(apply(program, flags.plan, options));
   if (flags.select != "stored") options.kept_plans.clear();
   const auto database = flags.select == "heuristic" ? nullptr : attach_database(program, options.selection);
@@ -273,6 +280,7 @@ void add_run(Parser app, Program& program) {
                   "The same of the steps only whose name or problem string matches a list of globs, or of the "
                   "convolutions of this number in convoy explain's list")
       .type_name("GLOB");
+  add_home_flags(command, program);
   add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: don't)");
   add_database_flag(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return run(program, *flags); }; });

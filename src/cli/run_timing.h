@@ -49,13 +49,16 @@ class RunTimes {
 
  private:
   double quantile(double q) const;
+  double device_median() const;
   double images_per_second() const { return median() > 0 ? static_cast<double>(images_) / median() : 0; }
   void count(const RunStatistics& statistics);
+  void count_steps(const RunStatistics& statistics);
 
   double first_ = 0;
   std::int64_t images_ = 1;
   int warm_ups_ = 0;
-  std::vector<double> seconds_;  // of the runs that count
+  std::vector<double> seconds_;         // of the runs that count
+  std::vector<double> device_seconds_;  // of those on a GPU, without copies
   std::vector<double> first_steps_;
   std::vector<double> step_sums_;  // over the last session's runs that count
   int step_runs_ = 0;

@@ -77,7 +77,7 @@ Result<std::unique_ptr<Session>> prepare_with_progress(const Program& program, c
 
 void take_caches(const Network& network, std::span<const TensorDesc> inputs, NetworkOptions options,
                  SelectionOptions& selection) {
-  if (selection.caches != CacheState::cold) return;
+  if (selection.caches != CacheState::cold || options.cuda) return;
   options.how = "uniform:nchw";  // quick, and layouts don't matter
   const auto convolutions = network.convolutions(inputs, options);
   if (!convolutions.ok() || convolutions->empty()) return;

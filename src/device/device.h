@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,6 +28,22 @@ class Buffer {
   std::size_t bytes_ = 0;
 };
 
+// What was enqueued once while it was recorded, and is launched again as a whole. It keeps what belongs to it alone.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual Result<void> enqueue(Queue& queue) const = 0;
+};
+
+// A point in a queue, and when it was reached.
+class Mark {
+ public:
+  virtual ~Mark() = default;
+  virtual Result<void> set(Queue& queue) = 0;                   // here and now
+  virtual Result<void> hold(Queue& queue) const = 0;            // what is enqueued there from now on begins after it
+  virtual Result<double> since(const Mark& earlier) const = 0;  // seconds; both were reached
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -40,6 +57,12 @@ class Device {
   virtual Result<std::unique_ptr<Queue>> make_queue(int threads) const = 0;
   // The calling thread may use the device's queues while the object lives.
   virtual Result<std::shared_ptr<void>> enter() const = 0;
+  // Memory of the processor that the device copies from and to without a detour.
+  virtual Result<Buffer> allocate_host(std::size_t bytes, std::string_view purpose) const;
+  // Records what `enqueue`, called once on this thread, puts into the queue; nothing of it runs. It allocates nothing
+  // and waits for nothing. Null: this device records nothing, and nothing was enqueued.
+  virtual Result<std::unique_ptr<Recording>> record(Queue& queue, const std::function<Result<void>()>& enqueue) const;
+  virtual Result<std::unique_ptr<Mark>> make_mark() const;  // null: this device has none
   // Whether the pointer can be read or written by what runs there. The error names the field.
   virtual Result<void> check_pointer(const void* pointer, std::string_view field) const = 0;
 };

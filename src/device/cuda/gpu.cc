@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "device/cuda/device.h"
+#include "device/cuda/graph.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
 
@@ -17,6 +18,30 @@ class OwnStream final : public CudaQueue {
 
  private:
   Stream stream_;
+};
+
+CUstream stream_of(Queue& queue) { return static_cast<CUstream>(static_cast<CudaQueue&>(queue).stream()); }
+
+class GraphRecording final : public Recording {
+ public:
+  explicit GraphRecording(CapturedGraph graph) : graph_(std::move(graph)) {}
+  Result<void> enqueue(Queue& queue) const override { return graph_.launch(stream_of(queue)); }
+
+ private:
+  CapturedGraph graph_;
+};
+
+class EventMark final : public Mark {
+ public:
+  explicit EventMark(Event event) : event_(std::move(event)) {}
+  Result<void> set(Queue& queue) override { return event_.record(stream_of(queue)); }
+  Result<void> hold(Queue& queue) const override { return event_.wait_in(stream_of(queue)); }
+  Result<double> since(const Mark& earlier) const override {
+    return Event::seconds(static_cast<const EventMark&>(earlier).event_, event_);
+  }
+
+ private:
+  Event event_;
 };
 
 class Gpu final : public Device {
@@ -37,6 +62,19 @@ class Gpu final : public Device {
   Result<std::shared_ptr<void>> enter() const override {
     CONVOY_TRY(DeviceScope scope, DeviceScope::enter(ordinal_));
     return std::shared_ptr<void>(std::make_shared<DeviceScope>(std::move(scope)));
+  }
+  Result<Buffer> allocate_host(std::size_t bytes, std::string_view purpose) const override {
+    CONVOY_TRY(PinnedMemory memory, PinnedMemory::allocate(ordinal_, bytes, purpose));
+    const auto owner = std::make_shared<PinnedMemory>(std::move(memory));
+    return Buffer(std::shared_ptr<void>(owner, owner->data()), bytes);
+  }
+  Result<std::unique_ptr<Recording>> record(Queue& queue, const std::function<Result<void>()>& enqueue) const override {
+    CONVOY_TRY(CapturedGraph graph, CapturedGraph::capture(stream_of(queue), enqueue));
+    return std::unique_ptr<Recording>(std::make_unique<GraphRecording>(std::move(graph)));
+  }
+  Result<std::unique_ptr<Mark>> make_mark() const override {
+    CONVOY_TRY(Event event, Event::create(ordinal_));
+    return std::unique_ptr<Mark>(std::make_unique<EventMark>(std::move(event)));
   }
   Result<void> check_pointer(const void* pointer, std::string_view field) const override {
     return cuda::check_pointer(pointer, ordinal_, 1, field);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/cuda/device.h"
+#include "device/cuda/graph.h"
 
 namespace convoy::cudnn {
 namespace {
@@ -36,12 +37,23 @@ class RelaxedCapture {
 }  // namespace
 
 Handle::~Handle() {
-  if (raw_ == nullptr) return;
+  if (raw_ == nullptr || !goes_back_) return;
   const std::lock_guard lock(idle().mutex);
   idle().handles[ordinal_].push_back(raw_);
 }
 
 Result<Handle> borrow_handle(const Api& api, int ordinal) {
+  cuda::KeptByGraph* const kept = cuda::kept_by_capture();
+  if (kept == nullptr) return Handle::borrow(api, ordinal);
+  std::shared_ptr<void>& own = (*kept)[&idle()];
+  if (own == nullptr) {
+    CONVOY_TRY(Handle handle, Handle::borrow(api, ordinal));
+    own = std::make_shared<Handle>(std::move(handle));
+  }
+  return Handle(static_cast<const Handle*>(own.get())->get(), ordinal, false);
+}
+
+Result<Handle> Handle::borrow(const Api& api, int ordinal) {
   CONVOY_TRY(const cuda::DriverApi* driver, cuda::make_current(ordinal));
   {
     const std::lock_guard lock(idle().mutex);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 #include "convert/convert.h"
@@ -12,6 +13,7 @@
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
 #include "ops/blocks.h"
+#include "ops/on_device.h"
 #include "ops/problem.h"
 
 namespace convoy::network {
@@ -28,6 +30,38 @@ bool can_be_narrowed(const Graph& graph, const Node& node) {
   const auto is_constant = [&](int value) { return value == kAbsent || graph.values[value].constant.has_value(); };
   return is_real_activation(graph.values[inputs.data]) && is_constant(inputs.weights) && is_constant(inputs.bias) &&
          is_constant(inputs.slopes) && node.conv->problem.compute == DataType::f32;
+}
+
+// Whether a node that is no convolution runs at home, which is not the processor.
+Result<void> refusal_at_home(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser) {
+  if (!step_problem(graph, node, sides)) return {};  // it only describes what lies there anew
+  const ops::Operator* const op = ops::find_operator(node.desc.domain, node.desc.op);
+  if (op == nullptr) return Error{ErrorCode::unsupported, fmt::format("no kernel for {}", node.desc.op)};
+  CONVOY_TRY(NarrowedInputs narrowed, narrowed_inputs(graph, node, sides.reads.real, Constants::small));
+  std::vector<ops::Input>& inputs = narrowed.inputs;
+  CONVOY_TRY(std::vector<TensorDesc> outputs, op->infer(node.desc, inputs));
+  for (TensorDesc& desc : outputs) {
+    if (desc.rank() >= 3) desc = desc.with_layout(sides.writes.layout);
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (node.inputs[i] == kAbsent || graph.values[node.inputs[i]].constant) continue;
+    inputs[i].desc = described(graph.values[node.inputs[i]], sides.reads);
+  }
+  const PlanRequest& request = chooser.places()[static_cast<std::size_t>(chooser.home())].request;
+  return ops::check_on_device(*op, node.desc, inputs, outputs, request);
+}
+
+void put_in_places(const Graph& graph, Assignment& assignment, Chooser& chooser) {
+  const int home = chooser.home();
+  if (home == 0) return;
+  const PlanRequest& request = chooser.places()[static_cast<std::size_t>(home)].request;
+  if (ops::check_compiler_on_device(request).ok()) assignment.converts = home;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (node.conv || !is_static(graph, node)) continue;
+    const bool runs = refusal_at_home(graph, node, assignment.nodes[n].sides, chooser).ok();
+    assignment.nodes[n].place = runs ? home : 0;
+  }
 }
 
 // Whether inference finds what a narrowed node has to give.
@@ -116,8 +150,33 @@ bool same_placement(const TensorDesc& a, const TensorDesc& b) {
   return same && size_of(a.type) == size_of(b.type) && a.bytes() == b.bytes();
 }
 
-ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser, int place) {
-  return chooser.query(graph, node, in_formats(node.conv->problem, sides), sides.threads, place);
+ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser,
+                     std::optional<int> said) {
+  const int place = said.value_or(chooser.home());
+  ConvProblem problem = in_formats(node.conv->problem, sides);
+  if (place == 0) return chooser.query(graph, node, std::move(problem), sides.threads, place);
+  const ConvInputs inputs = conv_inputs(node);
+  const HostTensor* const weights = graph.constant_of(inputs.weights);
+  if (sides.reads.layout == Layout::nhwc && weights != nullptr && weights->desc.dims == problem.w.dims) {
+    problem.w = problem.w.with_layout(Layout::nhwc);
+  }
+  ConvQuery query = chooser.query(graph, node, std::move(problem), sides.threads, place);
+  const bool halves = query.problem.compute == DataType::f32 && size_of(query.problem.out().type) == 2;
+  if (!halves || !query.problem.epilogue.bias || graph.constant_of(inputs.bias) == nullptr) return query;
+  ConvQuery narrow = query;
+  narrow.problem.epilogue.narrow_bias = true;
+  const auto wide_seconds = chooser.predict(query), narrow_seconds = chooser.predict(narrow);
+  return narrow_seconds && (!wide_seconds || *narrow_seconds <= *wide_seconds) ? narrow : query;
+}
+
+std::string kept_on_processor(const Graph& graph, const Node& node) {
+  const ConvProblem& problem = node.conv->problem;
+  const ConvInputs inputs = conv_inputs(node);
+  if (!node.conv->scales.empty() || inputs.scales != kAbsent) return "requantized";
+  if (problem.x_zero_given || problem.w_zero_given) return "with given zero points";
+  const bool narrow = inputs.bias != kAbsent && graph.constant_of(inputs.bias) == nullptr &&
+                      graph.values[inputs.bias].desc.type != problem.bias_type();
+  return narrow ? "whose bias has another type" : "";
 }
 
 bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
@@ -187,9 +246,10 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, C
     NodeAssignment& assigned = result.nodes[n];
     assigned.sides = sides[n];
     if (!is_planned(node)) continue;
-    ConvQuery query = conv_query(graph, node, sides[n], chooser);
+    assigned.place = kept_on_processor(graph, node).empty() ? chooser.home() : 0;
+    ConvQuery query = conv_query(graph, node, sides[n], chooser, assigned.place);
     chooser.announce(query);
-    if (!on_both) continue;
+    if (!on_both || assigned.place != 0) continue;
     query.threads = Threads::all;
     const auto on_all = chooser.estimate(query);
     query.threads = Threads::one;
@@ -200,7 +260,7 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, C
     const Node& node = graph.nodes[n];
     if (!is_planned(node)) continue;
     NodeAssignment& assigned = result.nodes[n];
-    ConvQuery query = conv_query(graph, node, sides[n], chooser);
+    ConvQuery query = conv_query(graph, node, sides[n], chooser, assigned.place);
     assigned.problem = query.problem;
     // Whatever is asked for first measures all that was announced.
     auto chosen = chooser.choose(query);
@@ -208,16 +268,21 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, C
       CONVOY_TRY(assigned.selection, chooser.obey(query, *candidates[n]));
       continue;
     }
-    for (auto other = kOthers.begin(); !chosen.ok() && other != kOthers.end(); ++other) {
-      const Sides tried{
-          {other->reads.layout, sides[n].reads.real}, {other->writes.layout, sides[n].writes.real}, sides[n].threads};
-      query = conv_query(graph, node, tried, chooser);
-      auto in_other = chooser.choose(query);
-      if (!in_other.ok()) continue;
-      assigned.sides = tried;
-      assigned.problem = query.problem;
-      chosen = std::move(in_other);
-    }
+    const auto try_others = [&](int place) {
+      for (auto other = kOthers.begin(); !chosen.ok() && other != kOthers.end(); ++other) {
+        const Sides tried{
+            {other->reads.layout, sides[n].reads.real}, {other->writes.layout, sides[n].writes.real}, sides[n].threads};
+        query = conv_query(graph, node, tried, chooser, place);
+        auto in_other = chooser.choose(query);
+        if (!in_other.ok()) continue;
+        assigned.sides = tried;
+        assigned.place = place;
+        assigned.problem = query.problem;
+        chosen = std::move(in_other);
+      }
+    };
+    try_others(assigned.place);
+    if (assigned.place != 0) try_others(0);
     if (!chosen.ok()) return chosen.error().within("node '" + node.desc.name + "'");
     assigned.selection = std::move(*chosen);
     if (assigned.selection.rule.empty()) assigned.switchable = chooser.switchable(assigned.problem);
@@ -227,9 +292,38 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, C
     assigned.selection = {candidates.front(), SelectedBy::given};
     assigned.switches.assign(candidates.begin() + 1, candidates.end());
   }
-  // Limits on memory go by values that have memory of their own.
-  if (!chooser.options().memory.asked()) put_in_place(graph, result);
+  put_in_places(graph, result, chooser);
+  // Limits on memory go by values that have memory of their own; what lies elsewhere has it, too.
+  if (!chooser.options().memory.asked() && chooser.home() == 0) put_in_place(graph, result);
   return result;
+}
+
+std::vector<std::string> remarks_on_places(const Graph& graph, const Assignment& assignment, Chooser& chooser) {
+  std::vector<std::string> remarks;
+  if (chooser.home() == 0) return remarks;
+  const std::string home = chooser.places()[static_cast<std::size_t>(chooser.home())].device->name();
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (!is_static(graph, node) || assignment.nodes[n].place != 0) continue;
+    std::string why;
+    if (!node.conv) {
+      why = refusal_at_home(graph, node, assignment.nodes[n].sides, chooser).error().message;
+    } else {
+      const std::string kept = kept_on_processor(graph, node);
+      why = kept.empty() ? fmt::format("no engine of {} takes it", home)
+                         : fmt::format("a convolution {} can't run on {}", kept, home);
+    }
+    by_reason[why].push_back(joined(node.sources));
+  }
+  constexpr std::size_t kNamed = 3;
+  for (const auto& [why, names] : by_reason) {
+    std::string text = names.front();
+    for (std::size_t i = 1; i < std::min(names.size(), kNamed); ++i) text += ", " + names[i];
+    if (names.size() > kNamed) text += fmt::format(" and {} more", names.size() - kNamed);
+    remarks.push_back(fmt::format("{}: {}: on the processor, with copies", text, why));
+  }
+  return remarks;
 }
 
 Format format_read(const Node& node, const Sides& sides, std::size_t i) {
@@ -261,11 +355,17 @@ std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assig
       at = to;
     };
     if (exists(wanted)) return;
-    const bool elsewhere = at.place != wanted.place;
     const bool converted = !same_bytes(at.desc, wanted.desc);
-    // Layouts are changed on the processor, and copies between other places go over it.
-    if (at.place != 0 && (converted || (elsewhere && wanted.place != 0))) go({at.desc, 0});
-    if (converted) go({wanted.desc, 0});
+    // Where it is or goes, if layouts are changed there, else on the processor, over which copies between others go.
+    const bool unblocked = at.desc.channel_block == 1 && wanted.desc.channel_block == 1;
+    const int converts =
+        unblocked && (at.place == assignment.converts || wanted.place == assignment.converts) ? assignment.converts : 0;
+    if (converted) {
+      if (at.place != 0 && at.place != converts) go({at.desc, 0});
+      if (at.place != converts) go({at.desc, converts});
+      go({wanted.desc, converts});
+    }
+    if (at.place != 0 && wanted.place != 0 && at.place != wanted.place) go({at.desc, 0});
     go(wanted);
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {

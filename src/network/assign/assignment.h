@@ -36,7 +36,7 @@ struct Sides {
 
 struct NodeAssignment {
   Sides sides;
-  int place = 0;          // of Chooser::places(): where it runs, and what it reads and writes lies. Operators have 0.
+  int place = 0;          // of Chooser::places(): where it runs, and what it reads and writes lies
   bool in_place = false;  // a Concat or Split that copies nothing (in_place.h)
   // Of a convolution:
   ConvProblem problem;  // in these layouts, with the math that is allowed
@@ -47,6 +47,7 @@ struct NodeAssignment {
 
 struct Assignment {
   std::vector<NodeAssignment> nodes;  // by the graph's nodes; those that are not static have none of it
+  int converts = 0;  // the place, besides the processor, that changes layouts and types of what lies there
 };
 
 // Whether a value is laid out by its node's sides: constants and small ranks are always row-major.
@@ -58,8 +59,15 @@ TensorDesc described(const Value& value, const Format& format);
 // The problem with its activations, and its weights' type, as the sides say.
 ConvProblem in_formats(ConvProblem problem, const Sides& sides);
 
-// The node's convolution, as it is asked for with these sides.
-ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser, int place = 0);
+// The node's convolution, as it is asked for with these sides, at home where no place is said. Elsewhere than on the
+// processor constant weights lie as what it reads does, and a constant bias has the type of out where that is of 16
+// bits and predicted to be faster.
+ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser,
+                     std::optional<int> place = {});
+
+// Nothing where a convolution may run elsewhere than on the processor; else what it is that can't: "requantized". What
+// its step makes of its inputs it makes on the processor.
+std::string kept_on_processor(const Graph& graph, const Node& node);
 
 // Whether the node can work with these sides. A convolution can in any layout, and narrowed where it is one of f32 with
 // constant weights; who runs it then is another question.
@@ -92,7 +100,8 @@ std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, co
 
 // An engine for each convolution, in the layouts of `sides` (by node): of `candidates` (by node, or empty) the one that
 // is given, else as the chooser chooses. Where none takes them that the chooser's
-// options admit (a rule may name one that takes another layout only), the node works in another layout.
+// options admit (a rule may name one that takes another layout only), the node works in another layout. Nodes are at
+// home where they can run there, else on the processor.
 Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Chooser& chooser,
                           std::span<const std::optional<Candidate>> candidates = {});
 
@@ -103,12 +112,15 @@ struct Located {
 };
 
 // A value that a node reads in another layout than the one it was written in, or elsewhere: a step of the program,
-// which either changes the layout, on the processor, or copies to another place.
+// which either changes the layout, on the processor or where Assignment::converts says, or copies to another place.
 struct Conversion {
   int value = kAbsent;
   Located from, to;
   Threads threads = Threads::all;  // those that wrote the value; of a graph's input those of the node that follows
 };
+
+// What runs on the processor though home is elsewhere, and why: a line for each reason.
+std::vector<std::string> remarks_on_places(const Graph& graph, const Assignment& assignment, Chooser& chooser);
 
 // A conversion's cost is this problem's; nothing where it copies to another place.
 std::optional<StepProblem> step_problem(const Conversion& conversion);

@@ -25,6 +25,7 @@ std::string kept_plan_path(const std::string& folder, const NetworkPlanHeader& h
   Hash hash;
   hash.add(std::string_view(key.device), std::string_view(key.isa), key.threads, static_cast<int>(header.math));
   if (header.precision != DataType::f32) hash.add(std::string_view(name_of(header.precision)));
+  if (!header.device.empty()) hash.add(std::string_view(header.device));
   return fmt::format("{}/{:016x}-{:08x}.plan", folder, header.graph, hash.value() & 0xffffffffu);
 }
 

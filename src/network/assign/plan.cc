@@ -162,6 +162,11 @@ class Reading {
     } else if (own.graph != given.graph) {
       wrong =
           fmt::format("the plan is for graph {:016x}, this is {:016x}: other nodes or sizes", given.graph, own.graph);
+    } else if (own.device != given.device) {
+      const auto text = [](const NetworkPlanHeader& header) {
+        return header.device.empty() ? std::string("the processor") : quoted(header.device);
+      };
+      wrong = fmt::format("the plan is for device {}, the network's home is {}", text(given), text(own));
     } else if (own.parts != given.parts) {
       wrong = fmt::format("the plan is for parts {}, asked for are {}", print(given.parts), print(own.parts));
     }
@@ -330,7 +335,8 @@ NetworkPlanHeader header_of(const Graph& graph, const NetworkOptions& options) {
                            .threads = options.threads,
                            .isa = options.cpu.isa,
                            .math = options.math,
-                           .precision = options.precision};
+                           .precision = options.precision,
+                           .device = options.cuda ? options.cuda->name : std::string()};
   for (const int input : graph.inputs) {
     header.input_names.push_back(graph.values[input].name);
     header.inputs.push_back(graph.values[input].desc);
@@ -361,12 +367,14 @@ NetworkPlan plan_of(const Graph& graph, const Assignment& assignment, const Netw
     if (cost) line->cost = {cost->seconds, cost->measured};
     ++line;
   };
-  const auto of_step = [&](const std::optional<StepProblem>& problem, Threads threads) {
-    return problem ? std::optional(chooser.costs().of(*problem, threads)) : std::nullopt;
+  const auto of_step = [&](const std::optional<StepProblem>& problem, Threads threads, int place) {
+    return problem ? std::optional(chooser.costs().of(*problem, threads, place)) : std::nullopt;
   };
   in_order(
       graph, assignment,
-      [&](const Conversion& conversion) { costs(of_step(step_problem(conversion), conversion.threads)); },
+      [&](const Conversion& conversion) {
+        costs(of_step(step_problem(conversion), conversion.threads, conversion.to.place));
+      },
       [&](std::size_t n) {
         const Node& node = graph.nodes[n];
         const NodeAssignment& assigned = assignment.nodes[n];
@@ -376,7 +384,7 @@ NetworkPlan plan_of(const Graph& graph, const Assignment& assignment, const Netw
           costs(chooser.costs().of(query, assigned.selection.candidate));
         } else {
           const auto problem = assigned.in_place ? std::nullopt : step_problem(graph, node, sides);
-          costs(of_step(problem, sides.threads).value_or(Cost()));
+          costs(of_step(problem, sides.threads, assigned.place).value_or(Cost()));
         }
       });
   return plan;

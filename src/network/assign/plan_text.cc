@@ -108,11 +108,13 @@ Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::
     }
   } else if (field == "parts") {
     CONVOY_TRY(header.parts, parse_batch_parts(take_word(rest)));
+  } else if (field == "device") {
+    CONVOY_TRY(header.device, take_quoted(rest));
   } else {
-    return bad(
-        fmt::format("{} is unknown: network, input, threads, isa, math, precision, graph, parts, or a node's conv, op, "
-                    "relabel, inplace or convert",
-                    quoted(field)));
+    return bad(fmt::format(
+        "{} is unknown: network, input, threads, isa, math, precision, graph, parts, device, or a node's conv, op, "
+        "relabel, inplace or convert",
+        quoted(field)));
   }
   if (!rest.empty()) return bad(fmt::format("{} is too much", quoted(rest)));
   return {};
@@ -178,8 +180,9 @@ std::string header_text(const NetworkPlanHeader& header) {
   const std::string precision =
       header.precision == DataType::f32 ? "" : fmt::format("precision {}\n", name_of(header.precision));
   const std::string parts = header.parts == BatchParts{} ? "" : fmt::format("parts {}\n", print(header.parts));
-  return text + fmt::format("threads {}\nisa {}\nmath {}\n{}graph {:016x}\n{}\n", header.threads, name_of(header.isa),
-                            name_of(header.math), precision, header.graph, parts);
+  const std::string device = header.device.empty() ? "" : fmt::format("device {}\n", in_quotes(header.device));
+  return text + fmt::format("threads {}\nisa {}\nmath {}\n{}graph {:016x}\n{}{}\n", header.threads, name_of(header.isa),
+                            name_of(header.math), precision, header.graph, parts, device);
 }
 
 // How often its lines run one after another.

@@ -15,13 +15,14 @@ constexpr double kGoingOver = 6e-6;
 
 // What a node's step takes on one thread; nothing where it has to run on all, or elsewhere.
 std::optional<double> alone(const Graph& graph, const Node& node, const NodeAssignment& assigned, Chooser& chooser) {
+  if (assigned.place != 0) return std::nullopt;
   if (!node.conv) {
     const auto problem = step_problem(graph, node, assigned.sides);
-    return problem ? chooser.costs().of(*problem, Threads::one).seconds : 0;
+    return problem ? chooser.costs().of(*problem, Threads::one, 0).seconds : 0;
   }
-  if (assigned.place != 0 || assigned.switchable >= 0) return std::nullopt;
+  if (assigned.switchable >= 0) return std::nullopt;
   const Sides alone{assigned.sides.reads, assigned.sides.writes, Threads::one};
-  const auto cost = chooser.costs().of(conv_query(graph, node, alone, chooser), assigned.selection.candidate);
+  const auto cost = chooser.costs().of(conv_query(graph, node, alone, chooser, 0), assigned.selection.candidate);
   return cost ? std::optional(cost->seconds) : std::nullopt;
 }
 

@@ -17,6 +17,10 @@ namespace {
 std::vector<Place> with_processor(const NetworkOptions& options, std::span<const Place> others) {
   std::vector<Place> places{{&processor(), {.threads = options.threads, .cpu = options.cpu}}};
   places.insert(places.end(), others.begin(), others.end());
+  if (options.cuda && others.empty()) {
+    const PlanRequest request{.cpu = options.cpu, .cuda = options.cuda};
+    places.push_back({&device_of(request), request});
+  }
   return places;
 }
 
@@ -36,11 +40,15 @@ Chooser::Chooser(const NetworkOptions& options, SelectionProgress progress,
       progress_(std::move(progress)),
       candidates_(candidates),
       engines_(engines),
-      costs_(options.selection, engines, with_processor(options, others)) {}
+      costs_(options.selection, engines, with_processor(options, others), options.cuda ? 1 : 0) {}
 
 ConvQuery Chooser::query(const Graph& graph, const Node& node, ConvProblem problem, Threads threads, int place) {
   if (problem.compute == DataType::f32) problem.math = options_.math;
-  const void* const weights = weights_.in_type(graph.constant_of(conv_inputs(node).weights), problem.w.type);
+  // Elsewhere than on the processor no plan reads them.
+  const HostTensor* const constant = graph.constant_of(conv_inputs(node).weights);
+  const void* const weights = place == 0            ? weights_.in_type(constant, problem.w.type)
+                              : constant == nullptr ? nullptr
+                                                    : constant->data.get();
   return {.problem = std::move(problem),
           .node = options_.selection.rules.empty() ? "" : node.desc.name,
           .weights = weights,

@@ -17,7 +17,8 @@ namespace convoy::network {
 
 class Chooser {
  public:
-  // `candidates` and `engines` must outlive it. `others` are places besides the processor.
+  // `candidates` and `engines` must outlive it. `others` are places besides the processor; none: the GPU that the
+  // options say is home, if they do.
   Chooser(const NetworkOptions& options, SelectionProgress progress, std::span<const ConvolutionCandidates> candidates,
           std::span<const Engine* const> engines = all_engines(), std::span<const Place> others = {});
 
@@ -25,12 +26,13 @@ class Chooser {
   CostTable& costs() { return costs_; }
   // The first is the processor.
   const std::vector<Place>& places() const { return costs_.places(); }
+  // Which of them the network lives in: the second, where the options have a GPU.
+  int home() const { return options_.cuda ? 1 : 0; }
   const PlanRequest& request() const { return places().front().request; }
 
   // A node's convolution with this problem, which it is in other layouts and types, and the math mode that the options
   // allow (f32 ones: the others have nothing to give up).
-  ConvQuery query(const Graph& graph, const Node& node, ConvProblem problem, Threads threads = Threads::all,
-                  int place = 0);
+  ConvQuery query(const Graph& graph, const Node& node, ConvProblem problem, Threads threads, int place);
 
   // Says that this will be asked for, before anything is: a measuring budget is shared among all that is announced, in
   // rounds, so that every problem gets its likely candidates before any gets its others.

@@ -30,12 +30,14 @@ std::size_t HashOfConvQuery::operator()(const ConvQuery& query) const {
   return hash.value();
 }
 
-CostTable::CostTable(const SelectionOptions& options, std::span<const Engine* const> engines, std::vector<Place> places)
+CostTable::CostTable(const SelectionOptions& options, std::span<const Engine* const> engines, std::vector<Place> places,
+                     int home)
     : store_(options.store),
       caches_(options.caches),
       in_network_(options.in_network),
       engines_(engines),
-      places_(std::move(places)) {}
+      places_(std::move(places)),
+      home_(home) {}
 
 PlanRequest CostTable::request_for(const ConvQuery& query) const {
   PlanRequest request = request_on(places_[static_cast<std::size_t>(query.place)], query.threads);
@@ -67,7 +69,8 @@ std::optional<Cost> CostTable::of(const ConvQuery& query, const Candidate& candi
   return Cost{predicted, false, predicted, std::nullopt, candidate.engine};
 }
 
-const Cost& CostTable::of(const StepProblem& problem, Threads threads, int place) {
+const Cost& CostTable::of(const StepProblem& problem, Threads threads, std::optional<int> said) {
+  const int place = said.value_or(home_);
   const auto [found, is_new] = steps_.try_emplace({print(problem), threads, place});
   Cost& cost = found->second;
   if (!is_new) return cost;

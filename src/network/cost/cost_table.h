@@ -42,8 +42,9 @@ struct Cost {
 
 class CostTable {
  public:
-  // `engines` and the store must outlive it. The first place is the processor.
-  CostTable(const SelectionOptions& options, std::span<const Engine* const> engines, std::vector<Place> places);
+  // `engines` and the store must outlive it. The first place is the processor; `home` is where a step is unless said.
+  CostTable(const SelectionOptions& options, std::span<const Engine* const> engines, std::vector<Place> places,
+            int home = 0);
 
   const std::vector<Place>& places() const { return places_; }
 
@@ -52,9 +53,9 @@ class CostTable {
 
   // Of a candidate. Nothing where there is no such engine.
   std::optional<Cost> of(const ConvQuery& query, const Candidate& candidate) const;
-  // Of an operator or a conversion; each is looked up once.
-  const Cost& of(const StepProblem& problem, Threads threads = Threads::all, int place = 0);
-  // Of a conversion, 0 where both say the same of the bytes.
+  // Of an operator or a conversion, at home where no place is said; each is looked up once.
+  const Cost& of(const StepProblem& problem, Threads threads = Threads::all, std::optional<int> place = {});
+  // Of a conversion at home, 0 where both say the same of the bytes.
   double seconds_of_conversion(const TensorDesc& from, const TensorDesc& to, Threads threads = Threads::all);
 
  private:
@@ -73,6 +74,7 @@ class CostTable {
   bool in_network_;
   std::span<const Engine* const> engines_;
   std::vector<Place> places_;
+  int home_;
   std::map<StepKey, Cost> steps_;
 };
 

@@ -1,5 +1,6 @@
 #include "network/cost/step_problem.h"
 
+#include "ops/on_device.h"
 #include "select/measure/step_measurement.h"
 
 namespace convoy::network {
@@ -25,6 +26,7 @@ double bytes_moved(const StepProblem& problem) {
 }
 
 double predict_seconds(const StepProblem& problem, const PlanRequest& request) {
+  if (request.kind() != DeviceKind::cpu) return ops::predict_seconds_on_device(bytes_moved(problem), request);
   if (const auto* conversion = std::get_if<ConversionProblem>(&problem)) {
     return conversion_seconds(conversion->x, conversion->y, request);
   }

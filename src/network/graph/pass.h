@@ -15,6 +15,7 @@ namespace convoy::network {
 struct PassContext {
   ThreadTeam& team;  // constant folding runs operators on it
   CpuFeatures cpu;
+  bool on_gpu = false;  // it is the network's home
 };
 
 struct Pass {

@@ -24,6 +24,9 @@ Result<Decided> decide_by_rule(Graph graph, std::vector<std::string> remarks, Ch
   CONVOY_TRY(const Forms forms, forms_by(options.how, decided.graph, chooser, decided.remarks, options.memory));
   const std::vector<Sides> sides = take_form(decided.graph, forms);
   CONVOY_TRY(decided.assignment, assign(decided.graph, sides, chooser, forms.candidates));
+  for (std::string& remark : remarks_on_places(decided.graph, decided.assignment, chooser)) {
+    decided.remarks.push_back(std::move(remark));
+  }
   const bool has_threads = options.how == "global" || options.how == "local";
   if (!has_threads) choose_threads(decided.graph, decided.assignment, chooser);
   return decided;

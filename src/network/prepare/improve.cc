@@ -19,6 +19,24 @@
 namespace convoy::network {
 namespace {
 
+// What a network at home on a GPU is not prepared with, yet.
+Result<void> check_home(const PrepareSettings& settings) {
+  const NetworkOptions& options = settings.options;
+  const bool in_parts = options.parts && *options.parts != BatchParts{};
+  const std::string what = options.how == "global" || options.how == "local" ? fmt::format("how='{}'", options.how)
+                           : options.how.starts_with("uniform:nchw") && options.how != "uniform:nchw"
+                               ? fmt::format("how='{}'", options.how)
+                           : options.plan                      ? std::string("a plan")
+                           : in_parts                          ? fmt::format("parts {}", print(*options.parts))
+                           : options.memory.asked()            ? std::string("a goal for memory")
+                           : !options.precision_errors.empty() ? std::string("precision_errors")
+                           : !settings.candidates.empty()      ? std::string("switching between candidates")
+                                                               : std::string();
+  if (what.empty()) return {};
+  return Error{ErrorCode::unsupported,
+               fmt::format("{}: not for a network that is at home on a GPU, on the processor only", what)};
+}
+
 Result<PrepareSettings> completed(PrepareSettings settings) {
   if (settings.options.threads < 1) {
     return Error{ErrorCode::invalid_argument,
@@ -34,12 +52,13 @@ Result<PrepareSettings> completed(PrepareSettings settings) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("team has {} threads, threads={}", lent->size(), settings.options.threads)};
   }
+  if (settings.options.cuda) CONVOY_CHECK(check_home(settings));
   if (!settings.team) settings.team = lent ? lent : make_cpu_team(settings.options.threads);
   return settings;
 }
 
 Result<Improved> improve_whole(Graph graph, const PrepareSettings& settings) {
-  const PassContext context{*settings.team, settings.options.cpu};
+  const PassContext context{*settings.team, settings.options.cpu, settings.options.cuda.has_value()};
   if (auto log = run_passes(graph, context, settings.options.skip_passes); !log.ok()) return log.error();
   NetworkPlanHeader header = header_of(graph, settings.options);
   return Improved{std::move(graph), settings, std::move(header)};
@@ -108,8 +127,8 @@ constexpr double kWorthInTurn = 0.97, kWorthSideBySide = 1;
 Result<Improved> improve_fastest(const Graph& graph, Improved whole) {
   const auto images = batch_of(graph);
   const PrepareSettings& settings = whole.settings;
-  const bool one_way = !images || *images < 2 || !settings.candidates.empty() || !settings.places.empty() ||
-                       !settings.options.selection.rules.empty();
+  const bool one_way = settings.options.cuda || !images || *images < 2 || !settings.candidates.empty() ||
+                       !settings.places.empty() || !settings.options.selection.rules.empty();
   if (one_way) return whole;
   const PassContext context{*settings.team, settings.options.cpu};
   if (const auto alone = check_image_wise(graph, 1, context); !alone.ok()) {
@@ -176,7 +195,9 @@ Result<Improved> improve_as_asked(const Graph& graph, const PrepareSettings& set
 Result<Improved> improve(Graph graph, const PrepareSettings& given) {
   CONVOY_TRY(const PrepareSettings settings, completed(given));
   CONVOY_TRY(Improved improved, improve_as_asked(graph, settings));
-  decide_caches(improved.graph, improved.settings.options.cpu, improved.settings.options.selection);
+  if (!improved.settings.options.cuda) {
+    decide_caches(improved.graph, improved.settings.options.cpu, improved.settings.options.selection);
+  }
   return improved;
 }
 

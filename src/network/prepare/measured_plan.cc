@@ -48,6 +48,9 @@ Result<NetworkPlan> plan_of(Graph graph, const PrepareSettings& given) {
   PrepareSettings& settings = improved.settings;
   SelectionOptions& selection = settings.options.selection;
   const bool measures = selection.mode == SelectionMode::measured;
+  if (measures && settings.options.cuda) {
+    return Error{ErrorCode::unsupported, "plans of a network that is at home on a GPU are not measured"};
+  }
   const double budget = selection.budget_seconds;
   const double end = monotonic_seconds() + budget;
   selection::RoundStore here;  // what is measured is what the lines say, with a database or without

@@ -42,6 +42,7 @@ PrepareSettings settings_of_tail(PrepareSettings settings) {
   settings.candidates = {};
   settings.progress = {};
   settings.places = {};
+  settings.options.cuda.reset();
   return settings;
 }
 
@@ -95,6 +96,11 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, cons
   done("decide", fmt::format("{} nodes, {} remarks", decided.graph.nodes.size(), decided.remarks.size()));
 
   CONVOY_TRY(std::unique_ptr<Tail> tail, Tail::make(decided.graph, settings_of_tail(settings)));
+  if (tail && settings.options.cuda) {
+    decided.remarks.push_back(fmt::format(
+        "{} nodes whose sizes are known when they run only: on the processor, with copies",
+        std::ranges::count_if(decided.graph.nodes, [&](const Node& node) { return !is_static(decided.graph, node); })));
+  }
   done("tail", fmt::format("{} rows", tail ? tail->rows().size() : 0));
 
   const std::span<const int> exports = tail ? tail->exports() : std::span<const int>();
@@ -106,6 +112,9 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, cons
 
   Prepared prepared = prepared_of(decided.graph, std::move(lowered), std::move(tail));
   for (const Place& place : chooser.places()) prepared.devices.push_back(place.device);
+  prepared.home = chooser.home();
+  prepared.graphs = settings.options.graphs;
+  prepared.synchronous = settings.options.synchronous;
   prepared.threads = settings.team->size();
   prepared.parts = improved.header.parts;
   prepared.part_count = improved.part_count;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/log.h"
 #include "device/device.h"
 
 namespace convoy::network {
@@ -23,6 +24,14 @@ bool is_aligned(const HostTensor& tensor) {
 HostTensor part_of(const HostTensor& whole, const TensorDesc& desc, std::int64_t part) {
   return {desc, std::shared_ptr<std::byte>(whole.data, whole.data.get() + part * desc.bytes())};
 }
+
+void copy_bytes(const HostTensor& to, const HostTensor& from, ThreadTeam& team) {
+  parallel_ranges(team, to.desc.bytes(), [&](std::int64_t begin, std::int64_t end, int) {
+    std::memcpy(to.data.get() + begin, from.data.get() + begin, static_cast<std::size_t>(end - begin));
+  });
+}
+
+constexpr std::size_t kMostRecorded = 8;  // sets of pointers
 
 }  // namespace
 
@@ -49,6 +58,8 @@ Execution::Execution(const Prepared& prepared, std::shared_ptr<ThreadTeam> team)
     calls_team_ |= works && team_->size() > 1 && step.threads == Threads::all && step.place == 0;
   }
   calls_team_ &= !prepared.parts.a_thread_each;
+  stretches_ = stretches(false);
+  all_steps_ = stretches(true);
   workers_.resize(static_cast<std::size_t>(prepared.side_by_side()));
   for (Worker& worker : workers_) worker.team = prepared.parts.a_thread_each ? one_thread_.get() : team_.get();
 }
@@ -63,8 +74,11 @@ Result<void> Execution::allocate() {
       CONVOY_TRY(lane.own, device.make_queue(1));
     }
     lane.queue = place == 0 ? worker.team : lane.own.get();
-    const std::int64_t arena_bytes = std::max<std::int64_t>(needed.arena_bytes, 1);
-    CONVOY_TRY(lane.arena, device.allocate(static_cast<std::size_t>(arena_bytes), "activations"));
+    const auto arena_bytes = static_cast<std::size_t>(std::max<std::int64_t>(needed.arena_bytes, 1));
+    const bool crosses = place == 0 && prepared_.home != 0;
+    CONVOY_TRY(lane.arena, crosses ? prepared_.devices[static_cast<std::size_t>(prepared_.home)]->allocate_host(
+                                         arena_bytes, "activations")
+                                   : device.allocate(arena_bytes, "activations"));
     CONVOY_TRY(lane.workspace, device.allocate(needed.workspace_bytes, "the workspace"));
     return {};
   };
@@ -82,7 +96,7 @@ Result<void> Execution::run(std::span<const HostTensor> inputs, std::span<HostTe
     workers_[w].step_seconds.assign(prepared_.steps.size(), 0);
     workers_[w].recording = recordings.empty() ? nullptr : &recordings[w];
   }
-  const bool timed = statistics != nullptr;
+  const bool timed = statistics != nullptr && (statistics->each_step || prepared_.home == 0);
   // Awake and each on a processor of its own: oneDNN calls the same threads, but sees to neither.
   if (calls_team_) team_->run([](int) {});
   if (prepared_.parts.a_thread_each) {
@@ -103,11 +117,14 @@ Result<void> Execution::run(std::span<const HostTensor> inputs, std::span<HostTe
     }
   }
   if (statistics) {
-    statistics->step_seconds.assign(prepared_.steps.size(), 0);
+    statistics->step_seconds.assign(timed ? prepared_.steps.size() : 0, 0);
     for (const Worker& worker : workers_) {
-      for (std::size_t s = 0; s < prepared_.steps.size(); ++s) {
+      for (std::size_t s = 0; s < statistics->step_seconds.size(); ++s) {
         statistics->step_seconds[s] += worker.step_seconds[s] / static_cast<double>(prepared_.part_count);
       }
+    }
+    if (prepared_.home != 0 && workers_.front().end != nullptr) {
+      statistics->device_seconds = workers_.front().device_seconds;
     }
     statistics->seconds = seconds_since(start);
   }
@@ -117,48 +134,172 @@ Result<void> Execution::run(std::span<const HostTensor> inputs, std::span<HostTe
 Result<void> Execution::run_part(Worker& worker, std::int64_t part, std::span<const HostTensor> inputs,
                                  std::span<HostTensor> outputs, bool timed) {
   CONVOY_CHECK(bind(worker, part, inputs, outputs));
-  CONVOY_CHECK(run_steps(worker, timed));
+  auto done = run_steps(worker, timed);
+  // What is still under way reads the processor's memory.
+  if (auto finished = finish(worker); done.ok()) done = std::move(finished);
+  if (!done.ok()) return done;
+  if (worker.begin && worker.end) {
+    CONVOY_TRY(worker.device_seconds, worker.end->since(*worker.begin));
+  }
   if (prepared_.tail) CONVOY_CHECK(run_tail(worker, outputs, timed));
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     if (!prepared_.outputs[k]) continue;
     const HostTensor there = part_of(outputs[k], *prepared_.outputs[k], part);
     const HostTensor& made = worker.outputs[k];
-    if (made.data != there.data) {
-      std::memcpy(there.data.get(), made.data.get(), static_cast<std::size_t>(made.desc.bytes()));
-    }
+    if (made.data != there.data) copy_bytes({made.desc, there.data}, made, *worker.team);
   }
   worker.inputs.clear();
   worker.outputs.clear();
   return {};
 }
 
+// Steps in a row that need nothing of the processor. Of tensors at home it is all of them: copies of inputs fall away,
+// those of outputs are made there.
+std::vector<Execution::Stretch> Execution::stretches(bool bound) const {
+  std::vector<Stretch> found;
+  const auto& steps = prepared_.program().steps;
+  for (std::size_t s = 0; prepared_.home != 0 && s < steps.size(); ++s) {
+    if (steps[s].place != prepared_.home || (steps[s].crosses && !bound)) continue;
+    if (!found.empty() && found.back().end == s) {
+      ++found.back().end;
+    } else {
+      found.push_back({s, s + 1});
+    }
+  }
+  return found;
+}
+
+Queue& Execution::home_queue(const Worker& worker) const {
+  return worker.bound.here() ? *worker.bound.queue : *worker.lanes[static_cast<std::size_t>(prepared_.home)].queue;
+}
+
+Result<void> Execution::finish(Worker& worker) const {
+  for (std::size_t place = 1; place < worker.lanes.size(); ++place) CONVOY_CHECK(worker.lanes[place].queue->finish());
+  return {};
+}
+
+Result<void> Execution::set_mark(Worker& worker, std::unique_ptr<Mark>& mark) const {
+  if (mark == nullptr) {
+    CONVOY_TRY(mark, prepared_.devices[static_cast<std::size_t>(prepared_.home)]->make_mark());
+  }
+  return mark == nullptr ? Result<void>() : mark->set(home_queue(worker));
+}
+
+// Null: this run is the first with these pointers, and goes step by step, so that whatever is made at a first use is
+// there when a run is recorded.
+Execution::Recorded* Execution::recorded(Worker& worker) const {
+  std::vector<const void*> pointers(worker.bound.inputs.begin(), worker.bound.inputs.end());
+  pointers.insert(pointers.end(), worker.bound.outputs.begin(), worker.bound.outputs.end());
+  const auto same = std::ranges::find(worker.recorded, pointers, &Recorded::pointers);
+  if (same != worker.recorded.end()) {
+    same->used = worker.runs;
+    return &*same;
+  }
+  if (worker.recorded.size() == kMostRecorded) {
+    worker.recorded.erase(std::ranges::min_element(worker.recorded, {}, &Recorded::used));
+  }
+  Recorded& made = worker.recorded.emplace_back();
+  made.pointers = std::move(pointers);
+  made.used = worker.runs;
+  made.stretches.resize((worker.bound.here() ? all_steps_ : stretches_).size());
+  return nullptr;
+}
+
+Result<void> Execution::run_stretch(Worker& worker, const Stretch& stretch, std::unique_ptr<Recording>& recording) {
+  const auto run_all = [&]() -> Result<void> {
+    for (std::size_t s = stretch.first; s < stretch.end; ++s) CONVOY_CHECK(run_step(worker, s, false));
+    return {};
+  };
+  if (recording == nullptr) {
+    const auto start = Clock::now();
+    auto made = prepared_.devices[static_cast<std::size_t>(prepared_.home)]->record(home_queue(worker), run_all);
+    const std::string what = "steps " + std::to_string(stretch.first) + " to " + std::to_string(stretch.end - 1);
+    if (!made.ok()) return made.error().within("recording " + what + " (without graphs they run one by one)");
+    recording = std::move(*made);
+    if (recording == nullptr) return run_all();
+    log(LogLevel::info, "record",
+        {{"steps", what},
+         {"pointers", worker.bound.here() ? "given" : "own"},
+         {"seconds", std::to_string(seconds_since(start))}});
+  }
+  return recording->enqueue(home_queue(worker));
+}
+
 Result<void> Execution::run_steps(Worker& worker, bool timed) {
   const Program& program = prepared_.program();
-  std::vector<const void*> in;
-  std::vector<void*> out;
+  const std::vector<Stretch>& own = worker.bound.here() ? all_steps_ : stretches_;
+  const bool records = prepared_.graphs && !prepared_.synchronous && !timed && worker.recording == nullptr;
+  ++worker.runs;
+  if (std::exchange(worker.pending, false)) CONVOY_CHECK(worker.end->hold(home_queue(worker)));
+  Recorded* const known = own.empty() || !records ? nullptr : recorded(worker);
+  std::size_t next = 0;  // stretch
   for (std::size_t s = 0; s < program.steps.size(); ++s) {
-    const ProgramStep& step = program.steps[s];
-    const auto step_start = Clock::now();
-    in.clear();
-    out.clear();
-    for (int slot : step.inputs) in.push_back(slot == kAbsent ? nullptr : data_of(worker, slot));
-    for (int slot : step.outputs) out.push_back(slot == kAbsent ? nullptr : data_of(worker, slot));
-    const Lane& lane = worker.lanes[static_cast<std::size_t>(step.place)];
-    ThreadTeam& team = step.threads == Threads::one ? *one_thread_ : *worker.team;
-    if (worker.recording) worker.recording->begin_step(static_cast<int>(s), team);
-    Queue& on_processor = worker.recording ? static_cast<Queue&>(*worker.recording) : team;
-    Queue& queue = step.place == 0 ? on_processor : *lane.queue;
-    auto done = step.running().execute(in, out, {queue, lane.workspace.data(), lane.workspace.bytes()});
-    if (done.ok() && timed) done = lane.queue->finish();  // so that its time is the step's
-    if (!done.ok()) return done.error().within("step " + std::to_string(s) + " (" + prepared_.steps[s].nodes + ")");
-    if (timed) worker.step_seconds[s] += seconds_since(step_start);
-    if (worker.recording) worker.recording->end_step();
+    const bool begins = next < own.size() && own[next].first == s;
+    if (begins && next == 0) CONVOY_CHECK(set_mark(worker, worker.begin));
+    if (begins && known != nullptr) {
+      CONVOY_CHECK(run_stretch(worker, own[next], known->stretches[next]));
+      s = own[next].end - 1;
+    } else {
+      CONVOY_CHECK(run_step(worker, s, timed));
+    }
+    if (next < own.size() && own[next].end == s + 1 && ++next == own.size()) {
+      CONVOY_CHECK(set_mark(worker, worker.end));
+    }
   }
   for (const OutputCopy& copy : program.copies) {
     const HostTensor& output = worker.outputs[static_cast<std::size_t>(copy.output)];
     std::memcpy(output.data.get(), data_of(worker, copy.slot), static_cast<std::size_t>(output.desc.bytes()));
   }
   return {};
+}
+
+Result<void> Execution::run_step(Worker& worker, std::size_t s, bool timed) {
+  const ProgramStep& step = prepared_.program().steps[s];
+  const auto step_start = Clock::now();
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (int slot : step.inputs) in.push_back(slot == kAbsent ? nullptr : data_of(worker, slot));
+  for (int slot : step.outputs) out.push_back(slot == kAbsent ? nullptr : data_of(worker, slot));
+  const Lane& lane = worker.lanes[static_cast<std::size_t>(step.place)];
+  ThreadTeam& team = step.threads == Threads::one ? *one_thread_ : *worker.team;
+  if (worker.recording) worker.recording->begin_step(static_cast<int>(s), team);
+  Queue& on_processor = worker.recording ? static_cast<Queue&>(*worker.recording) : team;
+  Queue& queue = step.place == 0 ? on_processor : step.place == prepared_.home ? home_queue(worker) : *lane.queue;
+  const auto copied_there = [&]() -> Result<void> {
+    if (out[0] == in[0]) return {};  // an input
+    const TensorDesc& desc = prepared_.program().slots[step.inputs[0]].desc;
+    return queue.copy(out[0], in[0], static_cast<std::size_t>(desc.bytes()));
+  };
+  auto done = step.crosses && worker.bound.here()
+                  ? copied_there()
+                  : step.running().execute(in, out, {queue, lane.workspace.data(), lane.workspace.bytes()});
+  if (done.ok() && (timed || prepared_.synchronous))
+    done = queue.finish();  // so that its time, or error, is the step's
+  if (!done.ok()) return done.error().within("step " + std::to_string(s) + " (" + prepared_.steps[s].nodes + ")");
+  if (timed) worker.step_seconds[s] += seconds_since(step_start);
+  if (worker.recording) worker.recording->end_step();
+  return {};
+}
+
+Result<void> Execution::enqueue(std::span<const void* const> inputs, std::span<void* const> outputs, Queue& queue) {
+  CONVOY_TRY(const Entered entered, enter(prepared_.devices));
+  Worker& worker = workers_.front();
+  worker.bound = {&queue, inputs, outputs};
+  worker.recording = nullptr;
+  auto done = run_steps(worker, false);
+  // What was enqueued uses this memory, though not all of it may be there.
+  if (auto marked = set_mark(worker, worker.end); done.ok()) done = std::move(marked);
+  worker.pending = worker.end != nullptr;
+  worker.bound = {};
+  return done;
+}
+
+Result<HostTensor> Execution::allocate_spare(const TensorDesc& desc) const {
+  if (prepared_.home == 0) return HostTensor::allocate(desc);
+  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(desc.bytes(), 1));
+  CONVOY_TRY(const Buffer buffer,
+             prepared_.devices[static_cast<std::size_t>(prepared_.home)]->allocate_host(bytes, "inputs and outputs"));
+  return HostTensor{desc, std::shared_ptr<std::byte>(buffer.share(), static_cast<std::byte*>(buffer.data()))};
 }
 
 Result<void> Execution::run_tail(Worker& worker, std::span<HostTensor> outputs, bool timed) {
@@ -183,12 +324,20 @@ Result<void> Execution::run_tail(Worker& worker, std::span<HostTensor> outputs, 
 // Memory from elsewhere, and parts of it, may begin anywhere: then a copy is read, or written.
 Result<void> Execution::bind(Worker& worker, std::int64_t part, std::span<const HostTensor> inputs,
                              std::span<const HostTensor> outputs) const {
+  const bool elsewhere = prepared_.home != 0;
   worker.inputs.clear();
   worker.outputs.assign(outputs.size(), {});
   worker.spare.resize(outputs.size());
+  worker.spare_inputs.resize(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     HostTensor bound = part_of(inputs[i], prepared_.inputs[i], part);
-    if (!is_aligned(bound)) {
+    if (elsewhere) {
+      if (!worker.spare_inputs[i].data) {
+        CONVOY_TRY(worker.spare_inputs[i], allocate_spare(prepared_.inputs[i]));
+      }
+      copy_bytes(worker.spare_inputs[i], bound, *worker.team);
+      bound = worker.spare_inputs[i];
+    } else if (!is_aligned(bound)) {
       CONVOY_TRY(bound, converted(bound, prepared_.inputs[i]));
     }
     worker.inputs.push_back(std::move(bound));
@@ -196,9 +345,9 @@ Result<void> Execution::bind(Worker& worker, std::int64_t part, std::span<const 
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     if (!prepared_.outputs[k]) continue;
     worker.outputs[k] = part_of(outputs[k], *prepared_.outputs[k], part);
-    if (is_aligned(worker.outputs[k])) continue;
+    if (!elsewhere && is_aligned(worker.outputs[k])) continue;
     if (!worker.spare[k].data) {
-      CONVOY_TRY(worker.spare[k], HostTensor::allocate(*prepared_.outputs[k]));
+      CONVOY_TRY(worker.spare[k], allocate_spare(*prepared_.outputs[k]));
     }
     worker.outputs[k] = worker.spare[k];
   }
@@ -207,6 +356,11 @@ Result<void> Execution::bind(Worker& worker, std::int64_t part, std::span<const 
 
 void* Execution::data_of(const Worker& worker, int index) const {
   const Slot& slot = prepared_.program().slots[index];
+  if (worker.bound.here()) {
+    const int input = slot.home == Home::input ? slot.index : slot.copy_of;
+    if (input >= 0) return const_cast<void*>(worker.bound.inputs[static_cast<std::size_t>(input)]);
+    if (slot.home == Home::output) return worker.bound.outputs[static_cast<std::size_t>(slot.index)];
+  }
   switch (slot.home) {
     case Home::arena: {
       const Storage& storage = prepared_.program().storages[slot.index];

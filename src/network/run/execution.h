@@ -28,6 +28,9 @@ struct Prepared {
   int threads = 1;
   BatchParts parts;
   std::int64_t part_count = 1;  // what the program is run for in a run
+  int home = 0;                 // of devices: where the network lives
+  bool graphs = true;           // elsewhere than on the processor: steps in a row are recorded
+  bool synchronous = false;     // there: each step is waited for
 
   const Program& program() const { return lowered.program; }
   // How many parts run side by side.
@@ -48,7 +51,29 @@ class Execution {
   Result<void> run(std::span<const HostTensor> inputs, std::span<HostTensor> outputs, RunStatistics* statistics,
                    std::span<RecordingTeam> recordings);
 
+  // The same on tensors that lie at home, enqueued and not waited for. All steps are there. One call at a time; what
+  // the next one enqueues begins when this is done.
+  Result<void> enqueue(std::span<const void* const> inputs, std::span<void* const> outputs, Queue& queue);
+
  private:
+  // The stretches of steps in a row at home, as they were recorded for tensors that lie there: their pointers; none:
+  // the processor's, which are copied.
+  struct Recorded {
+    std::vector<const void*> pointers;
+    std::vector<std::unique_ptr<Recording>> stretches;  // by stretch; null: not yet
+    std::uint64_t used = 0;
+  };
+  struct Stretch {
+    std::size_t first = 0, end = 0;  // steps
+  };
+  // Where things of the run under way are.
+  struct Bound {
+    Queue* queue = nullptr;               // at home; null: the worker's own
+    std::span<const void* const> inputs;  // there
+    std::span<void* const> outputs;
+    bool here() const { return queue != nullptr; }
+  };
+
   // A place's queue and memory.
   struct Lane {
     Queue* queue = nullptr;
@@ -62,7 +87,15 @@ class Execution {
     std::vector<Lane> lanes;         // by place
     std::vector<HostTensor> inputs;  // of the part under way
     std::vector<HostTensor> outputs;
-    std::vector<HostTensor> spare;  // of outputs whose part does not begin at a cache line
+    // Copies: of outputs whose part does not begin at a cache line; with a home elsewhere of all, in memory that it
+    // copies from and to.
+    std::vector<HostTensor> spare, spare_inputs;
+    Bound bound;
+    std::vector<Recorded> recorded;
+    std::uint64_t runs = 0;
+    std::unique_ptr<Mark> begin, end;  // of what runs at home
+    bool pending = false;              // `end` says when what was enqueued last is done
+    double device_seconds = 0;
     std::vector<double> step_seconds;
     RecordingTeam* recording = nullptr;  // in place of the team, to hear what its threads do; null: nobody asks
   };
@@ -72,6 +105,14 @@ class Execution {
   Result<void> run_part(Worker& worker, std::int64_t part, std::span<const HostTensor> inputs,
                         std::span<HostTensor> outputs, bool timed);
   Result<void> run_steps(Worker& worker, bool timed);
+  Result<void> run_step(Worker& worker, std::size_t s, bool timed);
+  std::vector<Stretch> stretches(bool bound) const;
+  Recorded* recorded(Worker& worker) const;
+  Result<void> run_stretch(Worker& worker, const Stretch& stretch, std::unique_ptr<Recording>& recording);
+  Result<void> set_mark(Worker& worker, std::unique_ptr<Mark>& mark) const;
+  Queue& home_queue(const Worker& worker) const;
+  Result<HostTensor> allocate_spare(const TensorDesc& desc) const;
+  Result<void> finish(Worker& worker) const;
   Result<void> run_tail(Worker& worker, std::span<HostTensor> outputs, bool timed);
   Result<void> bind(Worker& worker, std::int64_t part, std::span<const HostTensor> inputs,
                     std::span<const HostTensor> outputs) const;
@@ -79,6 +120,7 @@ class Execution {
 
   const Prepared& prepared_;
   std::shared_ptr<ThreadTeam> team_;
+  std::vector<Stretch> stretches_, all_steps_;  // of runs on the processor's tensors, and on those at home
   std::unique_ptr<ThreadTeam> one_thread_ = make_cpu_team(1);  // the calling one, for steps that have it alone
   bool calls_team_ = false;                                    // does any step
   std::vector<Worker> workers_;

@@ -35,17 +35,66 @@ int GraphSession::most_at_once() const {
 Result<void> GraphSession::allocate() {
   CONVOY_TRY(const auto first, pool_.take());
   CONVOY_TRY(const Entered entered, enter(prepared_.devices));
-  for (Slot& slot : prepared_.lowered.program.slots) {
-    if (slot.home != Home::constant || slot.place == 0) continue;
-    const Device& device = *prepared_.devices[static_cast<std::size_t>(slot.place)];
+  for (std::size_t place = 1; place < prepared_.devices.size(); ++place) {
+    const Device& device = *prepared_.devices[place];
     CONVOY_TRY(const std::unique_ptr<Queue> queue, device.make_queue(1));
-    const auto bytes = static_cast<std::size_t>(slot.constant.desc.bytes());
-    CONVOY_TRY(slot.there, device.allocate(bytes, "weights"));
-    CONVOY_CHECK(queue->copy_in(slot.there.data(), slot.constant.data.get(), bytes));
+    std::vector<HostTensor> under_way;
+    for (Slot& slot : prepared_.lowered.program.slots) {
+      if (slot.home != Home::constant || slot.place != static_cast<int>(place)) continue;
+      const auto bytes = static_cast<std::size_t>(slot.constant.desc.bytes());
+      CONVOY_TRY(slot.there, device.allocate(bytes, "weights"));
+      if (bytes > 0) CONVOY_CHECK(queue->copy_in(slot.there.data(), slot.constant.data.get(), bytes));
+      under_way.push_back(slot.constant);
+      slot.constant.data.reset();
+    }
     CONVOY_CHECK(queue->finish());
-    slot.constant.data.reset();
   }
   return {};
+}
+
+Result<void> GraphSession::check_all_at_home() const {
+  const auto refused = [](const std::string& what) {
+    return Error{ErrorCode::unsupported,
+                 what + " on the processor: tensors on a GPU need a network that runs there whole"};
+  };
+  if (prepared_.home == 0) return refused("the network is at home");
+  if (prepared_.tail) return refused("nodes whose sizes are known when it runs only are");
+  const Program& program = prepared_.program();
+  for (std::size_t s = 0; s < program.steps.size(); ++s) {
+    if (program.steps[s].place == 0)
+      return refused("step " + std::to_string(s) + " (" + prepared_.steps[s].nodes + ") is");
+  }
+  if (!program.copies.empty()) {
+    return refused("output '" + prepared_.output_names[static_cast<std::size_t>(program.copies[0].output)] +
+                   "' is made");
+  }
+  return {};
+}
+
+Result<void> GraphSession::enqueue(std::span<const void* const> inputs, std::span<void* const> outputs, void* stream) {
+  CONVOY_CHECK(check_all_at_home());
+  if (inputs.size() != prepared_.inputs.size() || outputs.size() != outputs_.size()) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("{} inputs and {} outputs given, the network has {} and {}", inputs.size(), outputs.size(),
+                             prepared_.inputs.size(), outputs_.size())};
+  }
+  const Device& home = *prepared_.devices[static_cast<std::size_t>(prepared_.home)];
+  const auto check = [&](const void* pointer, const std::string& field) -> Result<void> {
+    if (reinterpret_cast<std::uintptr_t>(pointer) % home.alignment() != 0) {
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("{}: its address is no multiple of {}", field, home.alignment())};
+    }
+    return home.check_pointer(pointer, field);
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    CONVOY_CHECK(check(inputs[i], "input '" + prepared_.input_names[i] + "'"));
+  }
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    CONVOY_CHECK(check(outputs[k], "output '" + prepared_.output_names[k] + "'"));
+  }
+  CONVOY_TRY(const auto execution, pool_.take());
+  CudaQueue queue(stream);
+  return execution->enqueue(inputs, outputs, queue);
 }
 
 Result<std::vector<HostTensor>> GraphSession::run(std::span<const HostTensor> inputs, RunStatistics* statistics) {

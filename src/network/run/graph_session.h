@@ -28,6 +28,7 @@ class GraphSession final : public SwitchableSession {
   Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs, RunStatistics* statistics) override;
   Result<void> run_into(std::span<const HostTensor> inputs, std::span<HostTensor> outputs,
                         RunStatistics* statistics) override;
+  Result<void> enqueue(std::span<const void* const> inputs, std::span<void* const> outputs, void* stream) override;
   const std::vector<std::optional<TensorDesc>>& outputs() const override { return outputs_; }
   Result<RunTrace> trace(std::span<const HostTensor> inputs) override;
   void use(std::size_t i, std::size_t candidate) override;
@@ -47,6 +48,7 @@ class GraphSession final : public SwitchableSession {
                    std::vector<RecordingTeam>* recordings);
   Result<void> check_inputs(std::span<const HostTensor> inputs) const;
   Result<void> check_outputs(std::span<const HostTensor> outputs) const;
+  Result<void> check_all_at_home() const;
   TensorDesc whole(TensorDesc part) const;
   int most_at_once() const;
 

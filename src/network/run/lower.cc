@@ -11,6 +11,7 @@
 #include "network/graph/infer.h"
 #include "network/run/steps.h"
 #include "ops/blocks.h"
+#include "ops/on_device.h"
 
 namespace convoy::network {
 namespace {
@@ -62,13 +63,13 @@ class Lowering {
       const Node& node = graph_.nodes[n];
       if (!is_static(graph_, node)) continue;
       const NodeAssignment& assigned = assignment_.nodes[n];
-      for (const Conversion& conversion : converted[n]) add_conversion(conversion);
+      for (const Conversion& conversion : converted[n]) CONVOY_CHECK(add_conversion(conversion));
       CONVOY_CHECK(node.conv          ? lower_conv(node, assigned)
                    : in_place_.has(n) ? lower_in_place(node, assigned.sides.reads)
                                       : lower_op(node, assigned));
       release_inputs(node);
     }
-    for (const Conversion& conversion : converted.back()) add_conversion(conversion);
+    for (const Conversion& conversion : converted.back()) CONVOY_CHECK(add_conversion(conversion));
     for (int value : exports_) result_.export_slots.push_back(slot_of(value, {}));
     CONVOY_CHECK(lower_outputs());
     CONVOY_CHECK(finish());
@@ -121,12 +122,22 @@ class Lowering {
     return request;
   }
 
-  void add_conversion(const Conversion& conversion) {
+  Result<void> add_conversion(const Conversion& conversion) {
     const auto& [value, from, to, threads] = conversion;
     ProgramStep step;
     step.threads = threads;
+    step.inputs = {find_slot(value, from)};
+    const Slot& source = program().slots[static_cast<std::size_t>(step.inputs[0])];
+    int copy_of = -1;
     if (from.place == to.place) {
-      step.step = make_convert_step(from.desc, to.desc);
+      step.place = to.place;
+      if (to.place == 0) {
+        step.step = make_convert_step(from.desc, to.desc);
+      } else {
+        auto plan = ops::conversion_on_device(from.desc, to.desc, request_of(to.place, threads));
+        if (!plan.ok()) return plan.error().within("converting '" + graph_.values[value].name + "'");
+        step.step = make_op_step(std::move(*plan));
+      }
       step.info.step_problem = print(ConversionProblem{from.desc, to.desc});
       const bool types = from.desc.type != to.desc.type;
       const auto text = [&](const TensorDesc& desc) {
@@ -136,16 +147,21 @@ class Lowering {
       step.info.implementation = "convert " + text(from.desc) + " to " + text(to.desc);
     } else {
       step.place = std::max(from.place, to.place);  // the other one is the processor
-      step.step =
-          make_copy_step(static_cast<std::size_t>(to.desc.bytes()), from.place == 0 ? Direction::in : Direction::out);
+      step.crosses = true;
+      // The arena's memory is soon another step's; inputs stay until the run ends.
+      const bool waits = source.home == Home::arena;
+      if (source.home == Home::input) copy_of = source.index;
+      step.step = make_copy_step(static_cast<std::size_t>(to.desc.bytes()),
+                                 from.place == 0 ? Direction::in : Direction::out, waits);
       step.info.implementation = "copy " + name_of_place(from.place) + " to " + name_of_place(to.place);
     }
     step.info.kind = "convert";
     step.info.nodes = graph_.values[value].name;
     step.info.output_shape = shape_text(to.desc);
-    step.inputs = {find_slot(value, from)};
     step.outputs = {output_slot(value, to.desc, kAbsent, to.place)};
+    program().slots[static_cast<std::size_t>(step.outputs[0])].copy_of = copy_of;
     program().steps.push_back(std::move(step));
+    return {};
   }
 
   // Where a value that is so described is a piece of another (in_place.h); false: of none.
@@ -219,8 +235,8 @@ class Lowering {
     step.threads = assigned.sides.threads;
     step.inputs.assign(kConvStepInputs, kAbsent);
     CONVOY_TRY(step.inputs[0], slot_in(inputs.data, assigned.sides.reads, place));
-    const bool narrowed = weights && weights->desc.type != graph_.values[inputs.weights].desc.type;
-    if (!packs_weights && narrowed) {
+    const bool made_anew = weights && !same_bytes(weights->desc, graph_.values[inputs.weights].desc);
+    if (!packs_weights && made_anew) {
       step.inputs[1] = add_slot(kAbsent, Slot{weights->desc, Home::constant, 0, *weights, place});
     } else if (!packs_weights) {
       step.inputs[1] = row_major(inputs.weights);
@@ -245,7 +261,9 @@ class Lowering {
       auto plan = make_plan(problem, candidate, makers_.engines, request);
       if (!plan.ok()) return plan.error().within(describe(node));
       if (step.info.implementation.empty()) step.info.implementation = print((*plan)->candidate());
-      return make_conv_step(std::move(*plan), *node.conv, bias_type);
+      ConvNode as_planned = *node.conv;
+      as_planned.problem = problem;
+      return make_conv_step(std::move(*plan), std::move(as_planned), bias_type);
     };
     if (makes_steps_) {
       CONVOY_TRY(step.step, made(assigned.selection.candidate));
@@ -267,28 +285,21 @@ class Lowering {
     return {};
   }
 
-  // What a convolution's step makes of its inputs it makes on the processor.
   Result<void> can_run_elsewhere(const Node& node, int place) const {
-    if (place == 0) return {};
-    const ConvNode& conv = *node.conv;
-    const int bias = conv_inputs(node).bias;
-    const bool narrow = bias != kAbsent && graph_.constant_of(bias) == nullptr &&
-                        graph_.values[bias].desc.type != conv.problem.bias_type();
-    const std::string what = !conv.scales.empty() || conv_inputs(node).scales != kAbsent ? "requantized"
-                             : conv.problem.x_zero_given || conv.problem.w_zero_given    ? "with given zero points"
-                             : narrow                                                    ? "whose bias has another type"
-                                                                                         : "";
+    const std::string what = place == 0 ? std::string() : kept_on_processor(graph_, node);
     if (what.empty()) return {};
     return Error{ErrorCode::unsupported,
                  describe(node) + ": a convolution " + what + " can't run on " + name_of_place(place)};
   }
 
-  // A constant as it is, or for steps in the type of `desc`, row-major; nothing: it is none.
+  // A constant as it is, or for steps in the type and layout of `desc`; nothing: it is none.
   Result<std::optional<HostTensor>> constant_as(int value, const TensorDesc& desc) const {
     const HostTensor* const constant = graph_.constant_of(value);
     if (constant == nullptr) return std::optional<HostTensor>();
-    if (constant->desc.type == desc.type || !makes_steps_) return std::optional(*constant);
-    CONVOY_TRY(HostTensor ready, converted(*constant, TensorDesc::packed(desc.type, constant->desc.dims)));
+    const TensorDesc wanted =
+        constant->desc.dims == desc.dims ? desc : TensorDesc::packed(desc.type, constant->desc.dims);
+    if (same_bytes(constant->desc, wanted) || !makes_steps_) return std::optional(*constant);
+    CONVOY_TRY(HostTensor ready, converted(*constant, wanted));
     return std::optional(std::move(ready));
   }
 
@@ -306,7 +317,8 @@ class Lowering {
 
   Result<void> lower_op(const Node& node, const NodeAssignment& assigned) {
     const Sides& sides = assigned.sides;
-    const PlanRequest request = request_of(0, assigned.sides.threads);
+    const int place = assigned.place;
+    const PlanRequest request = request_of(place, assigned.sides.threads);
     const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
     if (op == nullptr) return Error{ErrorCode::unsupported, describe(node) + ": operator not supported"};
     const Constants convert = makes_steps_ ? Constants::all : Constants::small;
@@ -321,18 +333,21 @@ class Lowering {
     }
     ProgramStep step;
     step.threads = assigned.sides.threads;
+    step.place = place;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const int value = node.inputs[i];
       if (narrowed.constants[i]) {
-        step.inputs.push_back(add_slot(kAbsent, Slot{inputs[i].desc, Home::constant, 0, *narrowed.constants[i]}));
+        step.inputs.push_back(
+            add_slot(kAbsent, Slot{inputs[i].desc, Home::constant, 0, *narrowed.constants[i], place}));
         continue;
       }
-      step.inputs.push_back(value == kAbsent ? kAbsent : slot_of(value, sides.reads));
+      step.inputs.push_back(value == kAbsent ? kAbsent : slot_of(value, sides.reads, place));
       if (value != kAbsent) inputs[i].desc = described(graph_.values[value], sides.reads);
     }
     if (relabel(node, step, inputs, outputs)) return {};
     if (makes_steps_) {
-      auto plan = ops::plan_as_laid_out(*op, node.desc, inputs, outputs, request);
+      auto plan = place == 0 ? ops::plan_as_laid_out(*op, node.desc, inputs, outputs, request)
+                             : ops::plan_on_device(*op, node.desc, inputs, outputs, request);
       if (!plan.ok()) return plan.error().within(describe(node));
       step.info.implementation = print((*plan)->candidate());
       if (const auto problem = step_problem(graph_, node, sides)) step.info.step_problem = print(*problem);
@@ -343,7 +358,7 @@ class Lowering {
     const int shared = in_place_slot(node, *op, step, inputs, outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const int value = i < node.outputs.size() ? node.outputs[i] : kAbsent;
-      step.outputs.push_back(output_slot(value, outputs[i], i == 0 ? shared : kAbsent));
+      step.outputs.push_back(output_slot(value, outputs[i], i == 0 ? shared : kAbsent, place));
     }
     step.info.kind = "op";
     step.info.nodes = joined(node.sources);
@@ -475,6 +490,7 @@ class Lowering {
     if (!step.outputs.empty() && step.outputs[0] != kAbsent) step.info.writes = desc_of(step.outputs[0]);
     step.info.workspace_bytes = step.step->workspace_bytes();
     step.info.threads = request_of(step.place, step.threads).threads;
+    step.info.device = name_of_place(step.place);
   }
 
   void plan_arena(int place) {

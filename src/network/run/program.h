@@ -32,17 +32,19 @@ enum class Home { arena, input, output, constant };
 struct Slot {
   TensorDesc desc;
   Home home = Home::arena;
-  int index = 0;                // arena: its storage; input, output: which one
-  HostTensor constant;          // constant: the bytes
-  int place = 0;                // of Makers::places; inputs and outputs are on the processor
-  Buffer there = {};            // constant, elsewhere: a copy of the bytes, made by the session
+  int index = 0;        // arena: its storage; input, output: which one
+  HostTensor constant;  // constant: the bytes
+  int place = 0;        // of Makers::places; inputs and outputs are on the processor
+  Buffer there = {};    // constant, elsewhere: a copy of the bytes, made by the session
+  int copy_of = -1;     // elsewhere: the graph's input whose bytes are copied here, and that nobody changes here
   std::vector<int> steps = {};  // that write it
   std::int64_t offset = 0;      // arena: in the storage, in bytes
 };
 
 struct ProgramStep {
   std::unique_ptr<Step> step;
-  int place = 0;  // whose queue and workspace it gets
+  int place = 0;         // whose queue and workspace it gets
+  bool crosses = false;  // copies between the processor and its place; else all it touches lies there
   Threads threads = Threads::all;
   // A convolution that can be switched: which of PrepareSettings::candidates it has, a step for each but the first, and
   // which one runs: 0 is `step`.

@@ -91,19 +91,21 @@ class ConvertStep final : public Step {
 
 class CopyStep final : public Step {
  public:
-  CopyStep(std::size_t bytes, Direction direction) : bytes_(bytes), direction_(direction) {}
+  CopyStep(std::size_t bytes, Direction direction, bool waits)
+      : bytes_(bytes), direction_(direction), waits_(waits || direction == Direction::out) {}
   Result<void> execute(std::span<const void* const> inputs, std::span<void* const> outputs,
                        const ExecContext& context) const override {
     Queue& queue = context.queue;
     CONVOY_CHECK(direction_ == Direction::in ? queue.copy_in(outputs[0], inputs[0], bytes_)
                                              : queue.copy_out(outputs[0], inputs[0], bytes_));
-    return queue.finish();
+    return waits_ ? queue.finish() : Result<void>();
   }
   std::size_t workspace_bytes() const override { return 0; }
 
  private:
   std::size_t bytes_;
   Direction direction_;
+  bool waits_;
 };
 
 }  // namespace
@@ -114,8 +116,8 @@ std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, ConvNode no
 std::unique_ptr<Step> make_op_step(std::unique_ptr<ops::OpPlan> plan) {
   return std::make_unique<OpStep>(std::move(plan));
 }
-std::unique_ptr<Step> make_copy_step(std::size_t bytes, Direction direction) {
-  return std::make_unique<CopyStep>(bytes, direction);
+std::unique_ptr<Step> make_copy_step(std::size_t bytes, Direction direction, bool waits) {
+  return std::make_unique<CopyStep>(bytes, direction, waits);
 }
 std::unique_ptr<Step> make_convert_step(TensorDesc from, TensorDesc to) {
   return std::make_unique<ConvertStep>(std::move(from), std::move(to));

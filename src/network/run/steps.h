@@ -14,9 +14,10 @@ inline constexpr int kConvStepInputs = 7;
 // `bias_type` is the type of the bias input as it arrives; what the engine needs is made from it in the workspace.
 std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, ConvNode node, DataType bias_type);
 std::unique_ptr<Step> make_op_step(std::unique_ptr<ops::OpPlan> plan);
-std::unique_ptr<Step> make_convert_step(TensorDesc from, TensorDesc to);
-// So many bytes between the processor and another place, whose step it is; it ends when they are there.
+std::unique_ptr<Step> make_convert_step(TensorDesc from, TensorDesc to);  // on the processor
+// So many bytes between the processor and another place, whose step it is. Out of there, and into it where `waits`, it
+// ends when they have arrived.
 enum class Direction { in, out };
-std::unique_ptr<Step> make_copy_step(std::size_t bytes, Direction direction);
+std::unique_ptr<Step> make_copy_step(std::size_t bytes, Direction direction, bool waits);
 
 }  // namespace convoy::network

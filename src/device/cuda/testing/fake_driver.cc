@@ -1,21 +1,28 @@
 // A CUDA driver without a GPU: two devices of 1 MiB, whose memory is the host's and whose streams are done at once. So
-// the device layer's accounting, contexts, errors and selection on a device are tested everywhere. A capture
-// records nothing, and forbids its thread to allocate, as CUDA's does. FAKE_DEVICES: how many devices cuInit finds.
+// the device layer's accounting, contexts, errors and selection on a device are tested everywhere. A capture records
+// copies, fills and functions of the host, which launching its graph runs, and forbids its thread to allocate, as
+// CUDA's does. FAKE_DEVICES: how many devices cuInit finds. FAKE_MEMORY: bytes of a device. Tests find by dlsym:
+// fake_captures, fake_graph_launches, and fake_end_capture, which is what the next end of a capture returns.
 #include <cuda.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "device/cuda/testing/fake_modules.h"
 
 namespace {
 
-constexpr std::size_t kMemory = std::size_t{1} << 20;
+const std::size_t kMemory = [] {
+  const char* bytes = std::getenv("FAKE_MEMORY");
+  return bytes != nullptr ? std::strtoul(bytes, nullptr, 10) : std::size_t{1} << 20;
+}();
 
 struct Allocation {
   int device;
@@ -32,6 +39,8 @@ struct Fake {
 Fake fake;
 thread_local CUcontext current = nullptr;
 thread_local bool capturing = false;
+using Work = std::vector<std::function<void()>>;
+thread_local Work captured;
 thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // what the thread may do meanwhile
 
 // Contexts, pools and streams are addresses of nothing; a context's tells its device.
@@ -52,6 +61,16 @@ CUresult allocate(CUdeviceptr* pointer, std::size_t bytes, int device) {
   fake.allocations[*pointer] = {device, bytes};
   fake.used[device] += bytes;
   return CUDA_SUCCESS;
+}
+
+// Done now, or when the graph that is being captured is launched.
+CUresult enqueue(std::function<void()> work) {
+  if (capturing) {
+    captured.push_back(std::move(work));
+  } else {
+    work();
+  }
+  return fake.lost;
 }
 
 CUresult release(CUdeviceptr pointer, bool to_pool) {
@@ -167,13 +186,18 @@ CUresult cuStreamCreate(CUstream* stream, unsigned) {
 }
 CUresult cuStreamDestroy(CUstream) { return CUDA_SUCCESS; }
 CUresult cuStreamSynchronize(CUstream) { return fake.lost; }
+int fake_captures = 0, fake_graph_launches = 0;
+CUresult fake_end_capture = CUDA_SUCCESS;
 CUresult cuStreamBeginCapture(CUstream, CUstreamCaptureMode) {
   capturing = true;
+  captured.clear();
   return CUDA_SUCCESS;
 }
 CUresult cuStreamEndCapture(CUstream, CUgraph* graph) {
   capturing = false;
-  *graph = reinterpret_cast<CUgraph>(&things[0]);
+  if (const CUresult failed = std::exchange(fake_end_capture, CUDA_SUCCESS); failed != CUDA_SUCCESS) return failed;
+  ++fake_captures;
+  *graph = reinterpret_cast<CUgraph>(new Work(std::move(captured)));
   return CUDA_SUCCESS;
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
@@ -184,7 +208,36 @@ CUresult cuGraphGetNodes(CUgraph, CUgraphNode*, std::size_t* count) {
   *count = 0;
   return CUDA_SUCCESS;
 }
-CUresult cuGraphDestroy(CUgraph) { return CUDA_SUCCESS; }
+CUresult cuGraphDestroy(CUgraph graph) {
+  delete reinterpret_cast<Work*>(graph);
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphInstantiate(CUgraphExec* executable, CUgraph graph, unsigned long long) {
+  *executable = reinterpret_cast<CUgraphExec>(new Work(*reinterpret_cast<Work*>(graph)));
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  delete reinterpret_cast<Work*>(executable);
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphLaunch(CUgraphExec executable, CUstream) {
+  ++fake_graph_launches;
+  for (const auto& work : *reinterpret_cast<Work*>(executable)) work();
+  return fake.lost;
+}
+CUresult cuLaunchHostFunc(CUstream, CUhostFn function, void* data) {
+  return enqueue([=] { function(data); });
+}
+CUresult cuMemAllocHost(void** pointer, std::size_t bytes) {
+  if (capturing && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemFreeHost(void* pointer) {
+  std::free(pointer);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return fake.lost; }
 // Four blocks of 256 threads an SM.
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int threads, std::size_t) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -213,20 +266,16 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
   return fake.lost;
 }
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
-  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
-  return fake.lost;
+  return enqueue([=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
 }
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
-  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
-  return fake.lost;
+  return enqueue([=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
 }
 CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
-  std::memcpy(to, reinterpret_cast<void*>(from), bytes);
-  return fake.lost;
+  return enqueue([=] { std::memcpy(to, reinterpret_cast<void*>(from), bytes); });
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
-  std::memset(reinterpret_cast<void*>(to), value, bytes);
-  return fake.lost;
+  return enqueue([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
 }
 // Every kernel that is of no module reads where it must not.
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {

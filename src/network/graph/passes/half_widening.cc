@@ -168,6 +168,8 @@ class Widening {
 
 }  // namespace
 
-Result<int> half_widening(Graph& graph, const PassContext& context) { return Widening(graph, context).run(); }
+Result<int> half_widening(Graph& graph, const PassContext& context) {
+  return context.on_gpu ? 0 : Widening(graph, context).run();  // GPUs compute in both
+}
 
 }  // namespace convoy::network

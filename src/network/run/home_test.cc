@@ -1,0 +1,408 @@
+// Networks at home on a GPU, on device/cuda/testing/fake_driver.cc: where their steps run, what is captured and when,
+// tensors that lie there, and what is refused. An engine of the test computes when the stream, or a graph, comes to it.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <mutex>
+
+#include "device/cuda/device.h"
+#include "device/cuda/driver.h"
+#include "device/device.h"
+#include "engines/reference/reference.h"
+#include "network/assign/kept_plan.h"
+#include "network/assign/plan.h"
+#include "network/testing/plans.h"
+
+namespace convoy::network {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+const std::string& driver_file() {
+  static const std::string file =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fake_driver/libcuda.so.1";
+  return file;
+}
+
+// Before anything asks for the driver.
+const bool driver_set = [] {
+  ::setenv("CONVOY_CUDA_DRIVER", driver_file().c_str(), 1);
+  ::setenv("FAKE_MEMORY", "67108864", 1);
+  for (const char* library : {"CONVOY_NVML", "CONVOY_NVRTC", "CONVOY_CUDNN"}) ::setenv(library, "off", 1);
+  return true;
+}();
+
+template <class T>
+T& of_driver(const char* name) {
+  void* const library = dlopen(driver_file().c_str(), RTLD_NOW | RTLD_NOLOAD);
+  return *static_cast<T*>(dlsym(library, name));
+}
+int& captures() { return of_driver<int>("fake_captures"); }
+int& graph_launches() { return of_driver<int>("fake_graph_launches"); }
+
+// Computes with the oracle in the stream's order.
+class StreamEngine final : public Engine {
+ public:
+  explicit StreamEngine(std::string name = "test.stream") {
+    info_.name = std::move(name);
+    declare_everything(info_);
+    info_.device = DeviceKind::cuda;
+  }
+  EngineInfo& declared() { return info_; }
+  const EngineInfo& info() const override { return info_; }
+  double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1e-6; }
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
+                                         const PlanRequest&) const override {
+    CONVOY_TRY(auto right, reference_engine().plan(problem, {}, {}));
+    return std::unique_ptr<ConvPlan>(std::make_unique<Plan>(std::move(right), info_.name));
+  }
+
+ private:
+  struct Plan : ConvPlan {
+    Plan(std::unique_ptr<ConvPlan> right, std::string name) : right(std::move(right)), name(std::move(name)) {}
+    Candidate candidate() const override { return {name, {}}; }
+    std::size_t workspace_bytes() const override { return 256; }
+    Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+      const std::lock_guard lock(mutex);
+      launches.push_back({this, args});
+      const auto run = [](void* launch) {
+        const auto& [plan, launched] = *static_cast<Launch*>(launch);
+        const auto team = make_cpu_team(1);
+        EXPECT_TRUE(plan->right->execute(launched, {*team}).ok());
+      };
+      const auto status =
+          (*cuda::driver())->LaunchHostFunc(static_cast<CUstream>(context.stream()), run, &launches.back());
+      return status == CUDA_SUCCESS ? Result<void>() : Result<void>(Error{ErrorCode::internal, "cuLaunchHostFunc"});
+    }
+    struct Launch {
+      const Plan* plan;
+      ConvArgs args;
+    };
+    std::unique_ptr<ConvPlan> right;
+    std::string name;
+    mutable std::mutex mutex;
+    mutable std::deque<Launch> launches;
+  };
+  EngineInfo info_;
+};
+
+int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out) {
+  return b.node("Conv", {x, b.constant(spread({out, in, 3, 3}, -0.1, 0.1)), b.constant(spread({out}))},
+                {{"pads", Ints(4, 1)}});
+}
+
+Graph named(GraphBuilder& b) {
+  for (std::size_t n = 0; n < b.graph.nodes.size(); ++n) b.graph.nodes[n].sources = {"n" + std::to_string(n)};
+  return b.graph;
+}
+
+// Two convolutions on either side of an operator that has no kernel here.
+Graph with_pool() {
+  GraphBuilder b;
+  const int x = conv(b, conv(b, b.input("x", {2, 4, 12, 12}), 4, 6), 6, 6);
+  const int pool = b.node("MaxPool", {x}, {{"kernel_shape", Ints{2, 2}}});
+  b.output(b.node("Relu", {conv(b, conv(b, pool, 6, 6), 6, 5)}));
+  return named(b);
+}
+
+Graph only_convolutions() {
+  GraphBuilder b;
+  const int x = b.node("Relu", {conv(b, b.input("x", {2, 4, 12, 12}), 4, 6)});
+  b.output(conv(b, x, 6, 3));
+  return named(b);
+}
+
+class Home : public testing::Test {
+ protected:
+  Home() {
+    options_.cuda = *cuda::describe(0);
+    options_.selection.filter.engines = "*";
+  }
+
+  void expected_of(const Graph& graph) {
+    NetworkOptions options = test_options();
+    options.how = "uniform:nchw";
+    options.selection.filter.engines = "reference";
+    const auto session = prepare_graph(graph, {.options = options, .engines = engines_});
+    ASSERT_TRUE(session.ok()) << session.error().message;
+    auto outputs = (*session)->run(inputs_for(graph));
+    ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+    expected_ = std::move(*outputs);
+  }
+
+  void prepare(const Graph& graph) {
+    auto session = prepare_graph(graph, {.options = options_, .engines = engines_});
+    ASSERT_TRUE(session.ok()) << session.error().message;
+    session_ = std::move(*session);
+    inputs_ = inputs_for(graph);
+  }
+
+  // Runs it; the graphs that were captured and launched meanwhile.
+  void expect_run(int captured, int launched, double relative = 1e-5) {
+    const int captures_before = captures(), launches_before = graph_launches();
+    const auto ran = session_->run(inputs_);
+    ASSERT_TRUE(ran.ok()) << ran.error().message;
+    expect_close((*ran)[0], expected_[0], relative);
+    EXPECT_EQ(captures() - captures_before, captured);
+    EXPECT_EQ(graph_launches() - launches_before, launched);
+  }
+
+  std::string error_of(const Graph& graph) const {
+    const auto session = prepare_graph(graph, {.options = options_, .engines = engines_});
+    return session.ok() ? "none" : session.error().message;
+  }
+
+  std::vector<std::string> devices() const {
+    std::vector<std::string> found;
+    for (const NetworkStep& step : session_->steps()) found.push_back(step.device);
+    return found;
+  }
+
+  StreamEngine on_gpu_;
+  std::vector<const Engine*> engines_ = {&reference_engine(), &on_gpu_};
+  NetworkOptions options_ = test_options();
+  std::vector<HostTensor> expected_, inputs_;
+  std::unique_ptr<SwitchableSession> session_;
+};
+
+TEST_F(Home, WhatHasNoKernelRunsOnTheProcessorBetweenCopies) {
+  const Graph graph = with_pool();
+  expected_of(graph);
+  prepare(graph);
+  std::string text;
+  for (const NetworkStep& step : session_->steps()) {
+    text += (step.kind == "op" ? step.kind : step.implementation) + "\n";
+  }
+  EXPECT_EQ(text,
+            "copy cpu to cuda:0\ntest.stream\ntest.stream\ncopy cuda:0 to cpu\nop\ncopy cpu to cuda:0\ntest.stream\n"
+            "test.stream\ncopy cuda:0 to cpu\n");
+  EXPECT_EQ(devices(), (std::vector<std::string>{"cuda:0", "cuda:0", "cuda:0", "cuda:0", "cpu", "cuda:0", "cuda:0",
+                                                 "cuda:0", "cuda:0"}));
+  ASSERT_EQ(session_->remarks().size(), 1U);
+  EXPECT_EQ(session_->remarks()[0], "n2: no kernel for MaxPool on cuda: on the processor, with copies");
+  // The first run goes step by step; then there is a graph for each side of the pool.
+  expect_run(0, 0);
+  expect_run(2, 2);
+  inputs_[0] = spread({2, 4, 12, 12}, -2, 1);
+  const auto same = prepare_graph(graph, {.options = options_, .engines = engines_});
+  ASSERT_TRUE(same.ok());
+  expected_ = *(*same)->run(inputs_);
+  expect_run(0, 2);
+}
+
+TEST_F(Home, NothingIsCapturedWhereThatIsNotWanted) {
+  const Graph graph = with_pool();
+  expected_of(graph);
+  options_.graphs = false;
+  prepare(graph);
+  for (int i = 0; i < 3; ++i) expect_run(0, 0);
+  options_.graphs = true;
+  options_.synchronous = true;
+  prepare(graph);
+  for (int i = 0; i < 3; ++i) expect_run(0, 0);
+  options_.synchronous = false;
+  prepare(graph);
+  const int before = captures();
+  for (int i = 0; i < 3; ++i) {
+    RunStatistics statistics;
+    const auto ran = session_->run(inputs_, &statistics);
+    ASSERT_TRUE(ran.ok()) << ran.error().message;
+    EXPECT_EQ(statistics.step_seconds.size(), session_->steps().size());
+    EXPECT_TRUE(statistics.device_seconds.has_value());
+  }
+  EXPECT_EQ(captures(), before);
+  for (int i = 0; i < 3; ++i) {
+    RunStatistics statistics{.each_step = false};
+    ASSERT_TRUE(session_->run(inputs_, &statistics).ok());
+    EXPECT_TRUE(statistics.step_seconds.empty());
+  }
+  EXPECT_EQ(captures(), before + 2);
+}
+
+TEST_F(Home, AFailedCaptureIsAnErrorOfItsRun) {
+  const Graph graph = with_pool();
+  expected_of(graph);
+  prepare(graph);
+  expect_run(0, 0);
+  of_driver<CUresult>("fake_end_capture") = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  const auto failed = session_->run(inputs_);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().message.find("recording steps 1 to 2"), std::string::npos) << failed.error().message;
+  expect_run(2, 2);
+}
+
+class OnDevice : public Home {
+ protected:
+  void SetUp() override {
+    const Graph graph = only_convolutions();
+    expected_of(graph);
+    prepare(graph);
+    scope_ = *device_.enter();
+    queue_ = *device_.make_queue(1);
+  }
+
+  struct Tensors {
+    Buffer input, output;
+  };
+  Tensors tensors() {
+    Tensors made{*device_.allocate(static_cast<std::size_t>(inputs_[0].desc.bytes()), "x"),
+                 *device_.allocate(static_cast<std::size_t>(expected_[0].desc.bytes()), "y")};
+    EXPECT_TRUE(queue_->copy_in(made.input.data(), inputs_[0].data.get(), made.input.bytes()).ok());
+    EXPECT_TRUE(queue_->fill(made.output.data(), 0xff, made.output.bytes()).ok());
+    return made;
+  }
+  Result<void> enqueue(const Tensors& given) {
+    const void* const inputs[] = {given.input.data()};
+    void* const outputs[] = {given.output.data()};
+    return session_->enqueue(inputs, outputs, static_cast<CudaQueue&>(*queue_).stream());
+  }
+  // And the graphs that were captured meanwhile.
+  void expect_right(const Tensors& given, int captured) {
+    const int before = captures();
+    ASSERT_TRUE(queue_->fill(given.output.data(), 0xff, given.output.bytes()).ok());
+    const auto done = enqueue(given);
+    ASSERT_TRUE(done.ok()) << done.error().message;
+    ASSERT_TRUE(queue_->finish().ok());
+    const auto actual = HostTensor::allocate(expected_[0].desc);
+    ASSERT_TRUE(queue_->copy_out(actual->data.get(), given.output.data(), given.output.bytes()).ok());
+    expect_close(*actual, expected_[0]);
+    EXPECT_EQ(captures() - before, captured);
+  }
+
+  const Device& device_ = **find_device("cuda:0");
+  std::shared_ptr<void> scope_;
+  std::unique_ptr<Queue> queue_;
+};
+
+TEST_F(OnDevice, TensorsThatLieThereAreReadAndWrittenThere) {
+  EXPECT_TRUE(session_->remarks().empty());
+  const Tensors first = tensors(), second = tensors();
+  expect_right(first, 0);
+  expect_right(first, 1);
+  expect_right(first, 0);
+  expect_right(second, 0);
+  expect_right(second, 1);
+  expect_right(first, 0);
+  // The processor's tensors go through memory of the session's own.
+  expect_run(0, 0);
+  expect_run(1, 1);
+  EXPECT_EQ(std::memcmp(inputs_[0].data.get(), first.input.data(), first.input.bytes()), 0);
+}
+
+TEST_F(OnDevice, OfManyTensorsTheGraphsUsedLastAreKept) {
+  std::vector<Tensors> many;
+  for (int i = 0; i < 8; ++i) many.push_back(tensors());
+  for (const Tensors& each : many) expect_right(each, 0);
+  for (const Tensors& each : many) expect_right(each, 1);
+  expect_right(many[0], 0);
+  const Tensors another = tensors();
+  expect_right(another, 0);  // in place of many[1]
+  expect_right(many[0], 0);
+  expect_right(many[1], 0);
+  expect_right(many[1], 1);
+}
+
+TEST_F(OnDevice, PointersThatAreNotTheDevicesAreRefused) {
+  Tensors given = tensors();
+  const Tensors right = given;
+  given.input = Buffer(std::shared_ptr<void>(inputs_[0].data), given.input.bytes());
+  auto refused = enqueue(given);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("input 'x'"), std::string::npos) << refused.error().message;
+  given = right;
+  given.output =
+      Buffer(std::shared_ptr<void>(given.output.share(), static_cast<std::byte*>(given.output.data()) + 4), 1);
+  refused = enqueue(given);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("no multiple of 256"), std::string::npos) << refused.error().message;
+  prepare(with_pool());
+  refused = enqueue(right);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("step 4 (n2) is on the processor"), std::string::npos)
+      << refused.error().message;
+}
+
+TEST_F(Home, HalvesStayHalvesAndLieChannelsLast) {
+  GraphBuilder b;
+  const auto half = [](HostTensor tensor) {
+    return *converted(tensor, TensorDesc::packed(DataType::f16, tensor.desc.dims));
+  };
+  const int x = b.input("x", {1, 4, 8, 8}, DataType::f16);
+  b.output(b.node("Conv", {x, b.constant(half(spread({6, 4, 3, 3}, -0.1, 0.1))), b.constant(half(spread({6})))}));
+  const Graph graph = named(b);
+  prepare(graph);
+  const auto steps = session_->steps();
+  const auto found = std::ranges::find(steps, "conv", &NetworkStep::kind);
+  ASSERT_NE(found, steps.end());
+  EXPECT_EQ(found->problem.x.type, DataType::f16);
+  EXPECT_TRUE(found->problem.x.is_packed(Layout::nhwc));
+  EXPECT_TRUE(found->problem.w.is_packed(Layout::nhwc));  // so it is uploaded
+  EXPECT_TRUE(found->problem.y.is_packed(Layout::nhwc));
+  expected_of(graph);
+  for (int i = 0; i < 3; ++i) expect_run(i == 1 ? 1 : 0, i == 0 ? 0 : 1, 2e-3);
+}
+
+TEST_F(Home, AFusionThatNoEngineTakesIsUndone) {
+  on_gpu_.declared().any_activation = false;
+  on_gpu_.declared().activations.clear();
+  const Graph graph = only_convolutions();
+  expected_of(graph);
+  prepare(graph);
+  std::vector<std::string> kinds;
+  for (const NetworkStep& step : session_->steps()) {
+    if (step.kind != "convert") kinds.push_back(step.kind + "@" + step.device);
+  }
+  EXPECT_EQ(kinds, (std::vector<std::string>{"conv@cuda:0", "op@cpu", "conv@cuda:0"}));
+  expect_run(0, 0);
+  expect_run(2, 2);
+}
+
+TEST_F(Home, WhatIsNotDoneThereYetIsRefused) {
+  const Graph graph = only_convolutions();
+  const auto refused = [&](const std::string& text) {
+    const std::string message = error_of(graph);
+    EXPECT_NE(message.find(text), std::string::npos) << message;
+  };
+  options_.how = "global";
+  refused("how='global': not for a network that is at home on a GPU");
+  options_.how = "uniform:nchw8c";
+  refused("how='uniform:nchw8c'");
+  options_.how = "greedy";
+  options_.parts = BatchParts{1, false};
+  refused("parts 1");
+  options_.parts.reset();
+  options_.memory.activation_limit = 1 << 20;
+  refused("a goal for memory");
+  options_.memory = {};
+  options_.selection.mode = SelectionMode::measured;
+  const auto plan = plan_of(graph, {.options = options_, .engines = engines_});
+  EXPECT_FALSE(plan.ok());
+}
+
+TEST_F(Home, PlansAreForTheirHome) {
+  const Graph graph = only_convolutions();
+  const auto made = plan_of(graph, {.options = options_, .engines = engines_});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->header.device, "Fake 9000");
+  const NetworkPlan read = plan_in(print(*made));
+  EXPECT_EQ(read.header.device, made->header.device);
+  NetworkPlanHeader other = made->header;
+  other.device.clear();
+  EXPECT_NE(kept_plan_path("x", other, options_.cpu), kept_plan_path("x", made->header, options_.cpu));
+  // A plan of the processor's for the GPU, and the other way.
+  NetworkOptions on_processor = test_options();
+  on_processor.plan = read;
+  const auto elsewhere = prepare_graph(graph, {.options = on_processor, .engines = engines_});
+  ASSERT_FALSE(elsewhere.ok());
+  EXPECT_NE(elsewhere.error().message.find("the plan is for device 'Fake 9000'"), std::string::npos)
+      << elsewhere.error().message;
+  options_.plan = read;
+  EXPECT_NE(error_of(graph).find("a plan: not for a network"), std::string::npos) << error_of(graph);
+}
+
+}  // namespace
+}  // namespace convoy::network
