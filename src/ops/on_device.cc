@@ -26,19 +26,29 @@ class ConversionPlan final : public OpPlan {
   cuda::LayoutConversion conversion_;
 };
 
+// By cuBLASLt; null where that is not to be had or doesn't take it.
+std::unique_ptr<OpPlan> library_product(const NodeDesc& node, std::span<const Input> inputs,
+                                        std::span<const TensorDesc> outputs, const PlanRequest& request) {
+  if (!node.domain.empty() || (node.op != "MatMul" && node.op != "Gemm")) return nullptr;
+  auto plan = product_on_device(node, inputs, outputs, request);
+  return plan.ok() ? *std::move(plan) : nullptr;
+}
+
 // What profilers show.
 std::string function_name(const NodeDesc& node) { return "convoy_" + node.op; }
 
 }  // namespace
 
 Result<void> check_on_device(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,
-                             std::span<const TensorDesc> outputs, const PlanRequest&) {
+                             std::span<const TensorDesc> outputs, const PlanRequest& request) {
   const auto kernel = describe({op, node, inputs, outputs}, function_name(node));
-  return kernel.ok() ? Result<void>() : Result<void>(kernel.error());
+  if (kernel.ok() || library_product(node, inputs, outputs, request)) return {};
+  return kernel.error();
 }
 
 Result<std::unique_ptr<OpPlan>> plan_on_device(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,
                                                std::span<const TensorDesc> outputs, const PlanRequest& request) {
+  if (auto plan = library_product(node, inputs, outputs, request)) return plan;
   CONVOY_TRY(const generate::Kernel kernel, describe({op, node, inputs, outputs}, function_name(node)));
   return device_plan(kernel, request);
 }

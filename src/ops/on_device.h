@@ -21,6 +21,10 @@ Result<void> check_on_device(const Operator& op, const NodeDesc& node, std::span
 Result<std::unique_ptr<OpPlan>> plan_on_device(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,
                                                std::span<const TensorDesc> outputs, const PlanRequest& request);
 
+// Of it, MatMul and Gemm where cuBLASLt takes them: in f32, f16 or bf16, with sums in f32. Else there are kernels.
+Result<std::unique_ptr<OpPlan>> product_on_device(const NodeDesc& node, std::span<const Input> inputs,
+                                                  std::span<const TensorDesc> outputs, const PlanRequest& request);
+
 // From one input to one output of the same dims, with other strides, another type, or both.
 Result<std::unique_ptr<OpPlan>> conversion_on_device(const TensorDesc& from, const TensorDesc& to,
                                                      const PlanRequest& request);

@@ -17,8 +17,16 @@ LoadedApi<CublasLtApi> load_cublaslt(const std::vector<LibraryPlace>& places) {
   loaded.report = search_library(
       std::string(cublaslt_names().name), places, [&](const SharedLibrary& library) -> Result<std::string> {
         CublasLtApi& api = loaded.api = {};
+#define CONVOY_ROW(name) {"cublasLt" #name, reinterpret_cast<void**>(&api.name), false},
         const Symbol symbols[] = {{"cublasLtGetVersion", reinterpret_cast<void**>(&api.GetVersion)},
-                                  {"cublasLtGetCudartVersion", reinterpret_cast<void**>(&api.GetCudartVersion)}};
+                                  {"cublasLtGetCudartVersion", reinterpret_cast<void**>(&api.GetCudartVersion)},
+                                  CONVOY_ROW(Create) CONVOY_ROW(MatmulDescCreate) CONVOY_ROW(MatmulDescDestroy)
+                                      CONVOY_ROW(MatmulDescSetAttribute) CONVOY_ROW(MatrixLayoutCreate)
+                                          CONVOY_ROW(MatrixLayoutDestroy) CONVOY_ROW(MatrixLayoutSetAttribute)
+                                              CONVOY_ROW(MatmulPreferenceCreate) CONVOY_ROW(MatmulPreferenceDestroy)
+                                                  CONVOY_ROW(MatmulPreferenceSetAttribute)
+                                                      CONVOY_ROW(MatmulAlgoGetHeuristic) CONVOY_ROW(Matmul)};
+#undef CONVOY_ROW
         CONVOY_CHECK(bind(library, symbols));
         api.version = api.GetVersion();
         CONVOY_CHECK(suits_driver(static_cast<int>(api.GetCudartVersion())));

@@ -68,11 +68,7 @@ void merge_batches(MatMulShape& shape, const Dims& a) {
   shape.batch = shape.a_batch = shape.b_batch = shape.c_batch = {};
 }
 
-// What oneDNN's matmul needs of Gemm's C: broadcast strides, and the factors.
-struct Bias {
-  std::int64_t row = 0, column = 0;  // strides; C is read as an m x n matrix
-  double alpha = 1, beta = 0;        // beta 0: there is none
-};
+using Bias = ProductBias;
 
 // c = alpha * a . b + beta * bias with oneDNN; null where it can't.
 std::unique_ptr<OpPlan> onednn_matmul(const std::string& name, const MatMulShape& shape, DataType type,
@@ -217,69 +213,68 @@ class MatMul final : public Operator {
   }
 };
 
+Result<MatMulShape> gemm_shape(const NodeDesc& node, std::span<const Input> inputs) {
+  CONVOY_TRY(const std::int64_t transpose_a, node.integer("transA", 0));
+  CONVOY_TRY(const std::int64_t transpose_b, node.integer("transB", 0));
+  const Dims &a = inputs[0].desc.dims, &b = inputs[1].desc.dims;
+  if (a.size() != 2 || b.size() != 2) {
+    return bad_node(
+        node, fmt::format("inputs 0 and 1 have dims [{}] and [{}]; both must be matrices", to_string(a), to_string(b)));
+  }
+  MatMulShape shape;
+  shape.m = a[transpose_a != 0 ? 1 : 0];
+  shape.k = a[transpose_a != 0 ? 0 : 1];
+  shape.n = b[transpose_b != 0 ? 0 : 1];
+  if (b[transpose_b != 0 ? 1 : 0] != shape.k) {
+    return bad_node(node, fmt::format("inputs 0 and 1 have dims [{}] and [{}] with transA={}, transB={}: the inner "
+                                      "dims differ",
+                                      to_string(a), to_string(b), transpose_a, transpose_b));
+  }
+  shape.a_row = transpose_a != 0 ? 1 : a[1];
+  shape.a_column = transpose_a != 0 ? a[1] : 1;
+  shape.b_row = transpose_b != 0 ? 1 : b[1];
+  shape.b_column = transpose_b != 0 ? b[1] : 1;
+  shape.c_row = shape.n;
+  return shape;
+}
+
+Result<Bias> gemm_bias(const NodeDesc& node, std::span<const Input> inputs, const MatMulShape& shape) {
+  Bias bias;
+  CONVOY_TRY(bias.alpha, node.real("alpha", 1));
+  CONVOY_TRY(bias.beta, node.real("beta", 1));
+  if (!is_present(inputs, 2)) {
+    bias.beta = 0;
+    return bias;
+  }
+  Dims dims = inputs[2].desc.dims;
+  while (dims.size() < 2) dims.insert(dims.begin(), 1);
+  if (dims.size() > 2 || (dims[0] != 1 && dims[0] != shape.m) || (dims[1] != 1 && dims[1] != shape.n)) {
+    return bad_node(node, fmt::format("input 2 has dims [{}], which do not broadcast to {}x{}",
+                                      to_string(inputs[2].desc.dims), shape.m, shape.n));
+  }
+  bias.row = dims[0] == 1 ? 0 : dims[1];
+  bias.column = dims[1] == 1 ? 0 : 1;
+  return bias;
+}
+
 class Gemm final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 3));
     CONVOY_CHECK(check_same_type(node, inputs, kMathNumeric));
-    CONVOY_TRY(const MatMulShape shape, read(node, inputs));
-    if (auto bias = read_bias(node, inputs, shape); !bias.ok()) return bias.error();
+    CONVOY_TRY(const MatMulShape shape, gemm_shape(node, inputs));
+    if (auto bias = gemm_bias(node, inputs, shape); !bias.ok()) return bias.error();
     return one_output(node, inputs[0].desc.type, {shape.m, shape.n});
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
-    CONVOY_TRY(const MatMulShape shape, read(node, inputs));
-    CONVOY_TRY(const Bias bias, read_bias(node, inputs, shape));
+    CONVOY_TRY(const MatMulShape shape, gemm_shape(node, inputs));
+    CONVOY_TRY(const Bias bias, gemm_bias(node, inputs, shape));
     if (auto plan = vector_plan(node, shape, outputs[0].type, bias, request)) return plan;
     if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
     if (auto plan = onednn_matmul("gemm", shape, outputs[0].type, bias, request.threads)) return plan;
     return loop_plan(node, shape, outputs[0].type, bias);
-  }
-
- private:
-  static Result<MatMulShape> read(const NodeDesc& node, std::span<const Input> inputs) {
-    CONVOY_TRY(const std::int64_t transpose_a, node.integer("transA", 0));
-    CONVOY_TRY(const std::int64_t transpose_b, node.integer("transB", 0));
-    const Dims &a = inputs[0].desc.dims, &b = inputs[1].desc.dims;
-    if (a.size() != 2 || b.size() != 2) {
-      return bad_node(node, fmt::format("inputs 0 and 1 have dims [{}] and [{}]; both must be matrices", to_string(a),
-                                        to_string(b)));
-    }
-    MatMulShape shape;
-    shape.m = a[transpose_a != 0 ? 1 : 0];
-    shape.k = a[transpose_a != 0 ? 0 : 1];
-    shape.n = b[transpose_b != 0 ? 0 : 1];
-    if (b[transpose_b != 0 ? 1 : 0] != shape.k) {
-      return bad_node(node, fmt::format("inputs 0 and 1 have dims [{}] and [{}] with transA={}, transB={}: the inner "
-                                        "dims differ",
-                                        to_string(a), to_string(b), transpose_a, transpose_b));
-    }
-    shape.a_row = transpose_a != 0 ? 1 : a[1];
-    shape.a_column = transpose_a != 0 ? a[1] : 1;
-    shape.b_row = transpose_b != 0 ? 1 : b[1];
-    shape.b_column = transpose_b != 0 ? b[1] : 1;
-    shape.c_row = shape.n;
-    return shape;
-  }
-
-  static Result<Bias> read_bias(const NodeDesc& node, std::span<const Input> inputs, const MatMulShape& shape) {
-    Bias bias;
-    CONVOY_TRY(bias.alpha, node.real("alpha", 1));
-    CONVOY_TRY(bias.beta, node.real("beta", 1));
-    if (!is_present(inputs, 2)) {
-      bias.beta = 0;
-      return bias;
-    }
-    Dims dims = inputs[2].desc.dims;
-    while (dims.size() < 2) dims.insert(dims.begin(), 1);
-    if (dims.size() > 2 || (dims[0] != 1 && dims[0] != shape.m) || (dims[1] != 1 && dims[1] != shape.n)) {
-      return bad_node(node, fmt::format("input 2 has dims [{}], which do not broadcast to {}x{}",
-                                        to_string(inputs[2].desc.dims), shape.m, shape.n));
-    }
-    bias.row = dims[0] == 1 ? 0 : dims[1];
-    bias.column = dims[1] == 1 ? 0 : 1;
-    return bias;
   }
 };
 
@@ -287,6 +282,20 @@ const MatMul matmul;
 const Gemm gemm;
 
 }  // namespace
+
+Result<Product> product_of(const NodeDesc& node, std::span<const Input> inputs) {
+  Product product;
+  if (node.op == "Gemm") {
+    CONVOY_TRY(product.shape, gemm_shape(node, inputs));
+    CONVOY_TRY(product.bias, gemm_bias(node, inputs, product.shape));
+    return product;
+  }
+  if (node.op != "MatMul") return Error{ErrorCode::unsupported, fmt::format("no kernel for {} on cuda", node.op)};
+  Dims output;
+  CONVOY_TRY(product.shape, matmul_shape(node, inputs[0].desc.dims, inputs[1].desc.dims, 0, 1, &output));
+  merge_batches(product.shape, inputs[0].desc.dims);
+  return product;
+}
 
 std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& shape, DataType type,
                                      const PlanRequest& request) {

@@ -26,6 +26,19 @@ struct MatMulShape {
 Result<MatMulShape> matmul_shape(const NodeDesc& node, const Dims& a, const Dims& b, int a_index, int b_index,
                                  Dims* output);
 
+// What Gemm adds: alpha * a . b + beta * c. C is read as an m x n matrix with these strides.
+struct ProductBias {
+  std::int64_t row = 0, column = 0;
+  double alpha = 1, beta = 0;  // beta 0: there is none
+};
+
+// A MatMul's or Gemm's product, batches merged where they can be; inputs checked by infer(). Error: another operator.
+struct Product {
+  MatMulShape shape;
+  ProductBias bias;
+};
+Result<Product> product_of(const NodeDesc& node, std::span<const Input> inputs);
+
 // c = a . b of inputs 0 and 1, all of `type` (numeric, no halves): f32 by oneDNN where it has strides like these, else
 // plain loops.
 std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& shape, DataType type,
