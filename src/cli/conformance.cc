@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/clock.h"
 #include "cli/conformance_case.h"
@@ -58,8 +59,34 @@ void say_case(const Program& program, const Json& result, bool quiet) {
   program.say(line);
 }
 
+// A GPU's driver that this process has started serves none of its children: they ask for the options themselves. Here
+// is only seen whether they will get them.
+Result<std::optional<NetworkOptions>> options_for_children(const Program& program, double timeout) {
+  if (!program.on_gpu()) {
+    CONVOY_TRY(NetworkOptions options, program.network_options(0, Homes::any));
+    return std::optional(std::move(options));
+  }
+  std::optional<Error> failure;
+  run_jobs(
+      1, timeout,
+      [&](int) {
+        const auto options = program.network_options(0, Homes::any);
+        if (options.ok()) return std::string("{}");
+        return report::dump({{"code", static_cast<int>(options.error().code)}, {"message", options.error().message}});
+      },
+      [&](int, const JobOutcome& outcome) {
+        const Json told = outcome.finished ? Json::parse(outcome.result, nullptr, false) : Json();
+        if (!told.is_object()) {
+          failure = Error{ErrorCode::internal, "--device " + program.shared.device + ": " + outcome.failure};
+        } else if (told.contains("message")) {
+          failure = Error{static_cast<ErrorCode>(told["code"].get<int>()), told["message"].get<std::string>()};
+        }
+      });
+  return failure ? Result<std::optional<NetworkOptions>>(*failure) : std::optional<NetworkOptions>();
+}
+
 Result<int> conformance(const Program& program, const ConformanceFlags& flags) {
-  CONVOY_TRY(const NetworkOptions options, program.network_options(0, Homes::any));
+  CONVOY_TRY(std::optional<NetworkOptions> options, options_for_children(program, flags.timeout));
   CONVOY_TRY(std::vector<CaseFolder> cases, find_cases(flags.folder));
   std::erase_if(cases, [&](const CaseFolder& c) { return !selection::glob_list_matches(flags.filter, c.name); });
   if (cases.empty()) {
@@ -76,7 +103,10 @@ Result<int> conformance(const Program& program, const ConformanceFlags& flags) {
   const double start = monotonic_seconds();
   run_jobs(
       static_cast<int>(cases.size()), flags.timeout,
-      [&](int i) { return pack(run_case(cases[i].path, options, tolerances)); },
+      [&](int i) {
+        if (!options) options = *program.network_options(0, Homes::any);  // this child's, for all its cases
+        return pack(run_case(cases[i].path, *options, tolerances));
+      },
       [&](int i, const JobOutcome& outcome) {
         Json result = unpack(cases[i].name, outcome);
         ++counts[result["status"].get<std::string>()];

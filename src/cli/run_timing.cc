@@ -94,7 +94,7 @@ Result<void> RunTimes::measure(Session& session, std::span<const HostTensor> inp
   double start = monotonic_seconds() - first_;
   const auto passed = [&] { return monotonic_seconds() - start; };
   if (plan.warm_ups == 0 && plan.warm_up_seconds == 0) {
-    count({first_, first_steps_});
+    count({.seconds = first_, .step_seconds = first_steps_});
   } else {
     for (warm_ups_ = 1; warm_ups_ < plan.warm_ups || passed() < plan.warm_up_seconds; ++warm_ups_) {
       CONVOY_CHECK(session.run(inputs));

@@ -32,6 +32,11 @@ bool can_be_narrowed(const Graph& graph, const Node& node) {
          is_constant(inputs.slopes) && node.conv->problem.compute == DataType::f32;
 }
 
+// Whether a bias may have out's type, of 16 bits.
+bool has_narrow_bias(const ConvProblem& problem) {
+  return problem.compute == DataType::f32 && size_of(problem.out().type) == 2;
+}
+
 // Whether a node that is no convolution runs at home, which is not the processor.
 Result<void> refusal_at_home(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser) {
   if (!step_problem(graph, node, sides)) return {};  // it only describes what lies there anew
@@ -160,9 +165,12 @@ ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, C
   if (sides.reads.layout == Layout::nhwc && weights != nullptr && weights->desc.dims == problem.w.dims) {
     problem.w = problem.w.with_layout(Layout::nhwc);
   }
+  const bool halves = problem.epilogue.bias && has_narrow_bias(problem);
+  if (halves && graph.constant_of(inputs.bias) == nullptr) {
+    problem.epilogue.narrow_bias = graph.values[inputs.bias].desc.type == problem.out().type;
+  }
   ConvQuery query = chooser.query(graph, node, std::move(problem), sides.threads, place);
-  const bool halves = query.problem.compute == DataType::f32 && size_of(query.problem.out().type) == 2;
-  if (!halves || !query.problem.epilogue.bias || graph.constant_of(inputs.bias) == nullptr) return query;
+  if (!halves || graph.constant_of(inputs.bias) == nullptr) return query;
   ConvQuery narrow = query;
   narrow.problem.epilogue.narrow_bias = true;
   const auto wide_seconds = chooser.predict(query), narrow_seconds = chooser.predict(narrow);
@@ -174,9 +182,10 @@ std::string kept_on_processor(const Graph& graph, const Node& node) {
   const ConvInputs inputs = conv_inputs(node);
   if (!node.conv->scales.empty() || inputs.scales != kAbsent) return "requantized";
   if (problem.x_zero_given || problem.w_zero_given) return "with given zero points";
-  const bool narrow = inputs.bias != kAbsent && graph.constant_of(inputs.bias) == nullptr &&
-                      graph.values[inputs.bias].desc.type != problem.bias_type();
-  return narrow ? "whose bias has another type" : "";
+  if (inputs.bias == kAbsent || graph.constant_of(inputs.bias) != nullptr) return "";
+  const DataType type = graph.values[inputs.bias].desc.type;
+  const bool fits = type == problem.bias_type() || (has_narrow_bias(problem) && type == problem.out().type);
+  return !fits ? "whose bias has another type" : "";
 }
 
 bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
