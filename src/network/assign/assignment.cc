@@ -53,6 +53,7 @@ Result<void> refusal_at_home(const Graph& graph, const Node& node, const Sides& 
     inputs[i].desc = described(graph.values[node.inputs[i]], sides.reads);
   }
   const PlanRequest& request = chooser.places()[static_cast<std::size_t>(chooser.home())].request;
+  CONVOY_CHECK(ops::check_compiler_on_device(request));
   return ops::check_on_device(*op, node.desc, inputs, outputs, request);
 }
 

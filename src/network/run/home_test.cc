@@ -119,7 +119,7 @@ Graph only_convolutions() {
 class Home : public testing::Test {
  protected:
   Home() {
-    options_.cuda = *cuda::describe(0);
+    options_.cuda = *cuda::describe(0);  // without a compiler, so that there are convolutions only
     options_.selection.filter.engines = "*";
   }
 
@@ -183,7 +183,9 @@ TEST_F(Home, WhatHasNoKernelRunsOnTheProcessorBetweenCopies) {
   EXPECT_EQ(devices(), (std::vector<std::string>{"cuda:0", "cuda:0", "cuda:0", "cuda:0", "cpu", "cuda:0", "cuda:0",
                                                  "cuda:0", "cuda:0"}));
   ASSERT_EQ(session_->remarks().size(), 1U);
-  EXPECT_EQ(session_->remarks()[0], "n2: no kernel for MaxPool on cuda: on the processor, with copies");
+  const std::string& remark = session_->remarks()[0];
+  EXPECT_TRUE(remark.starts_with("n2: ") && remark.ends_with(": on the processor, with copies")) << remark;
+  EXPECT_NE(remark.find("NVRTC"), std::string::npos) << remark;
   // The first run goes step by step; then there is a graph for each side of the pool.
   expect_run(0, 0);
   expect_run(2, 2);

@@ -403,7 +403,8 @@ class Lowering {
     const int value = node.inputs[index];
     if (value == kAbsent || reads_left_[value] != 1 || is_export(value) || output_of_[value] != kAbsent) return kAbsent;
     const Slot& slot = result_.program.slots[step.inputs[index]];
-    if (slot.home != Home::arena || !same_placement(inputs[index].desc, outputs[0]) ||
+    // Threads of a GPU read and write in an order that only the kernel knows.
+    if (slot.home != Home::arena || slot.place != 0 || !same_placement(inputs[index].desc, outputs[0]) ||
         is_shared(step.inputs[index], value)) {
       return kAbsent;
     }
