@@ -183,13 +183,13 @@ TEST(TimingPlan, FlagsMeanWhatTheySay) {
 
 TEST(RunTimes, TheFirstRunIsNotTheNetworksTime) {
   RunTimes times;
-  times.add({0.1, {0.06, 0.04}}, true, 4);
+  times.add({.seconds = 0.1, .step_seconds = {0.06, 0.04}}, true, 4);
   EXPECT_TRUE(times.first_only());
   EXPECT_NE(times.text().find("first run 100 ms, 40.0 images a second"), std::string::npos) << times.text();
   EXPECT_EQ(times.json()["timing"], "first run");
   EXPECT_TRUE(times.json()["p90_seconds"].is_null());
   EXPECT_EQ(times.step_seconds(), (std::vector<double>{0.06, 0.04}));
-  for (int i = 1; i <= 5; ++i) times.add({0.01 * i, {0.01, 0.01 * i}}, false, 4);
+  for (int i = 1; i <= 5; ++i) times.add({.seconds = 0.01 * i, .step_seconds = {0.01, 0.01 * i}}, false, 4);
   EXPECT_EQ(times.json()["timing"], "warm");
   EXPECT_NEAR(times.median(), 0.03, 1e-12);
   EXPECT_NEAR(times.json()["p10_seconds"].get<double>(), 0.014, 1e-12);
