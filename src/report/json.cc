@@ -66,11 +66,8 @@ Json to_json(const EngineAnswer& answer) {
 }
 
 Json to_json(const NetworkStep& step) {
-  Json out = {{"kind", step.kind},
-              {"nodes", step.nodes},
-              {"implementation", step.implementation},
-              {"output", step.output_shape},
-              {"threads", step.threads}};
+  Json out = {{"kind", step.kind},           {"nodes", step.nodes},     {"implementation", step.implementation},
+              {"output", step.output_shape}, {"threads", step.threads}, {"device", step.device}};
   if (step.kind == "conv") {
     out["problem"] = print(step.problem);
     out["reason"] = step.selection.reason();

@@ -5,17 +5,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <filesystem>
-#include <mutex>
 
 #include "device/cuda/device.h"
-#include "device/cuda/driver.h"
 #include "device/device.h"
 #include "engines/reference/reference.h"
 #include "network/assign/kept_plan.h"
 #include "network/assign/plan.h"
 #include "network/testing/plans.h"
+#include "network/testing/stream_engine.h"
 
 namespace convoy::network {
 namespace {
@@ -43,52 +41,6 @@ T& of_driver(const char* name) {
 }
 int& captures() { return of_driver<int>("fake_captures"); }
 int& graph_launches() { return of_driver<int>("fake_graph_launches"); }
-
-// Computes with the oracle in the stream's order.
-class StreamEngine final : public Engine {
- public:
-  explicit StreamEngine(std::string name = "test.stream") {
-    info_.name = std::move(name);
-    declare_everything(info_);
-    info_.device = DeviceKind::cuda;
-  }
-  EngineInfo& declared() { return info_; }
-  const EngineInfo& info() const override { return info_; }
-  double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1e-6; }
-  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
-                                         const PlanRequest&) const override {
-    CONVOY_TRY(auto right, reference_engine().plan(problem, {}, {}));
-    return std::unique_ptr<ConvPlan>(std::make_unique<Plan>(std::move(right), info_.name));
-  }
-
- private:
-  struct Plan : ConvPlan {
-    Plan(std::unique_ptr<ConvPlan> right, std::string name) : right(std::move(right)), name(std::move(name)) {}
-    Candidate candidate() const override { return {name, {}}; }
-    std::size_t workspace_bytes() const override { return 256; }
-    Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
-      const std::lock_guard lock(mutex);
-      launches.push_back({this, args});
-      const auto run = [](void* launch) {
-        const auto& [plan, launched] = *static_cast<Launch*>(launch);
-        const auto team = make_cpu_team(1);
-        EXPECT_TRUE(plan->right->execute(launched, {*team}).ok());
-      };
-      const auto status =
-          (*cuda::driver())->LaunchHostFunc(static_cast<CUstream>(context.stream()), run, &launches.back());
-      return status == CUDA_SUCCESS ? Result<void>() : Result<void>(Error{ErrorCode::internal, "cuLaunchHostFunc"});
-    }
-    struct Launch {
-      const Plan* plan;
-      ConvArgs args;
-    };
-    std::unique_ptr<ConvPlan> right;
-    std::string name;
-    mutable std::mutex mutex;
-    mutable std::deque<Launch> launches;
-  };
-  EngineInfo info_;
-};
 
 int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out) {
   return b.node("Conv", {x, b.constant(spread({out, in, 3, 3}, -0.1, 0.1)), b.constant(spread({out}))},
@@ -162,7 +114,7 @@ class Home : public testing::Test {
     return found;
   }
 
-  StreamEngine on_gpu_;
+  testing_support::StreamEngine on_gpu_;
   std::vector<const Engine*> engines_ = {&reference_engine(), &on_gpu_};
   NetworkOptions options_ = test_options();
   std::vector<HostTensor> expected_, inputs_;

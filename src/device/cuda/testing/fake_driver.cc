@@ -1,8 +1,8 @@
 // A CUDA driver without a GPU: two devices of 1 MiB, whose memory is the host's and whose streams are done at once. So
 // the device layer's accounting, contexts, errors and selection on a device are tested everywhere. A capture records
-// copies, fills and functions of the host, which launching its graph runs, and forbids its thread to allocate, as
-// CUDA's does. FAKE_DEVICES: how many devices cuInit finds. FAKE_MEMORY: bytes of a device. Tests find by dlsym:
-// fake_captures, fake_graph_launches, and fake_end_capture, which is what the next end of a capture returns.
+// copies, fills, launches and functions of the host, which launching its graph runs, and forbids its thread to
+// allocate, as CUDA's does. FAKE_DEVICES: how many devices cuInit finds. FAKE_MEMORY: bytes of a device. Tests find by
+// dlsym: fake_captures, fake_graph_launches, and fake_end_capture, which is what the next end of a capture returns.
 #include <cuda.h>
 
 #include <chrono>
@@ -280,7 +280,11 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes,
 // Every kernel that is of no module reads where it must not.
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
   if (config->blockDimX > 1024) return CUDA_ERROR_INVALID_VALUE;
-  if (const auto launch = fake_launch(function, *config, parameters)) return launch();
+  if (const auto launch = fake_launch(function, *config, parameters)) {
+    return enqueue([launch] {
+      if (const CUresult failed = launch(); failed != CUDA_SUCCESS) fake.lost = failed;
+    });
+  }
   fake.lost = CUDA_ERROR_ILLEGAL_ADDRESS;
   return CUDA_SUCCESS;
 }

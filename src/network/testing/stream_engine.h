@@ -1,0 +1,63 @@
+// An engine of a GPU for testing/fake_driver.cc: it computes when the stream, or a graph that it was captured in, comes
+// to it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "device/cuda/driver.h"
+#include "engines/reference/reference.h"
+
+namespace convoy::testing_support {
+
+// Computes with the oracle in the stream's order.
+class StreamEngine final : public Engine {
+ public:
+  explicit StreamEngine(std::string name = "test.stream") {
+    info_.name = std::move(name);
+    declare_everything(info_);
+    info_.device = DeviceKind::cuda;
+  }
+  EngineInfo& declared() { return info_; }
+  const EngineInfo& info() const override { return info_; }
+  double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1e-6; }
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
+                                         const PlanRequest&) const override {
+    CONVOY_TRY(auto right, reference_engine().plan(problem, {}, {}));
+    return std::unique_ptr<ConvPlan>(std::make_unique<Plan>(std::move(right), info_.name));
+  }
+
+ private:
+  struct Plan : ConvPlan {
+    Plan(std::unique_ptr<ConvPlan> right, std::string name) : right(std::move(right)), name(std::move(name)) {}
+    Candidate candidate() const override { return {name, {}}; }
+    std::size_t workspace_bytes() const override { return 256; }
+    Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+      const std::lock_guard lock(mutex);
+      launches.push_back({this, args});
+      const auto run = [](void* launch) {
+        const auto& [plan, launched] = *static_cast<Launch*>(launch);
+        const auto team = make_cpu_team(1);
+        EXPECT_TRUE(plan->right->execute(launched, {*team}).ok());
+      };
+      const auto status =
+          (*cuda::driver())->LaunchHostFunc(static_cast<CUstream>(context.stream()), run, &launches.back());
+      return status == CUDA_SUCCESS ? Result<void>() : Result<void>(Error{ErrorCode::internal, "cuLaunchHostFunc"});
+    }
+    struct Launch {
+      const Plan* plan;
+      ConvArgs args;
+    };
+    std::unique_ptr<ConvPlan> right;
+    std::string name;
+    mutable std::mutex mutex;
+    mutable std::deque<Launch> launches;
+  };
+  EngineInfo info_;
+};
+
+}  // namespace convoy::testing_support
