@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 
+#include <limits>
+#include <optional>
+
 #include "network/assign/sides.h"
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
 #include "network/graph/unfuse.h"
+#include "ops/on_device.h"
 
 namespace convoy::network {
 namespace {
@@ -20,27 +24,38 @@ bool on_narrow_units(const Graph& graph, std::span<const DataType> types, MathMo
   return false;
 }
 
-// Whether an engine at home runs the convolution in these sides, or in another layout than theirs.
-bool is_taken(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser) {
+// What an engine at home takes for the convolution in these sides, or in another layout than theirs; nothing: none
+// takes it.
+std::optional<double> seconds_at_home(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser) {
   for (const Layout layout : {sides.reads.layout, Layout::nhwc, Layout::nchw}) {
     const Sides tried{{layout, sides.reads.real}, {layout, sides.writes.real}};
-    if (chooser.predict(conv_query(graph, node, tried, chooser))) return true;
+    if (const auto seconds = chooser.predict(conv_query(graph, node, tried, chooser))) return seconds;
   }
-  return false;
+  return std::nullopt;
 }
 
-// A GPU's engines don't take every fusion: of each convolution as many are undone as it takes for one to run it.
+// A GPU's engines don't take every fusion, or take some by slow ones: of each convolution as many are undone as is
+// predicted to take least, with the operators that are left.
 std::vector<int> unfused_at_home(const Graph& graph, const std::vector<Sides>& sides, Chooser& chooser) {
   std::vector<int> undone(graph.nodes.size(), 0);
-  for (std::size_t n = 0; chooser.home() != 0 && n < graph.nodes.size(); ++n) {
+  if (chooser.home() == 0) return undone;
+  constexpr double kOnProcessor = 1;  // seconds: with copies, only where nothing else is left
+  const PlanRequest& request = chooser.places()[static_cast<std::size_t>(chooser.home())].request;
+  const bool has_kernels = ops::check_compiler_on_device(request).ok();
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     if (!graph.nodes[n].conv || !is_static(graph, graph.nodes[n])) continue;
+    double least = std::numeric_limits<double>::infinity(), operators = 0;
     int count = 0;
-    const Node* left = &graph.nodes[n];
-    while (left->fused && !is_taken(graph, *left, sides[n], chooser)) {
-      left = &left->fused->conv;
-      ++count;
+    for (const Node* left = &graph.nodes[n];; left = &left->fused->conv, ++count) {
+      const auto seconds = seconds_at_home(graph, *left, sides[n], chooser);
+      if (seconds && *seconds + operators < least) {
+        least = *seconds + operators;
+        undone[n] = count;
+      }
+      if (!left->fused) break;
+      const double bytes = static_cast<double>(left->conv->problem.out().bytes());
+      operators += has_kernels ? ops::predict_seconds_on_device(2 * bytes, request) : kOnProcessor;
     }
-    if (count > 0 && is_taken(graph, *left, sides[n], chooser)) undone[n] = count;
   }
   return undone;
 }

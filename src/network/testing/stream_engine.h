@@ -24,7 +24,10 @@ class StreamEngine final : public Engine {
   }
   EngineInfo& declared() { return info_; }
   const EngineInfo& info() const override { return info_; }
-  double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1e-6; }
+  double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
+    return problem.epilogue.activation.kind == ActivationKind::identity ? 1e-6 : with_activation;
+  }
+  double with_activation = 1e-6;  // seconds that it predicts
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
                                          const PlanRequest&) const override {
     CONVOY_TRY(auto right, reference_engine().plan(problem, {}, {}));
