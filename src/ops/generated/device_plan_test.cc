@@ -89,6 +89,25 @@ TEST_F(OnFakeDevice, AnOperatorGivesWhatTheProcessorGives) {
   expect_same(on_host(y, x.desc), (*want)[0]);
 }
 
+TEST_F(OnFakeDevice, ExecutionsAreRecordedAndRunLater) {
+  const HostTensor x = tensor(DataType::f16, {3, 1000}, spread(3000, -4, 4));
+  const NodeDesc node = node_of("Softmax");
+  const std::vector<Input> inputs{{true, x.desc}};
+  const auto plan = plan_on_device(*find_operator("", "Softmax"), node, inputs, std::vector{x.desc}, request_);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const Buffer a = on_device(x), eager = on_device(x), later = on_device(x);
+  const void* const in[] = {a.data()};
+  void* const out[] = {eager.data()};
+  void* const recorded[] = {later.data()};
+  const ExecContext context{*queue_};
+  ASSERT_TRUE((*plan)->execute(in, out, context).ok());
+  const auto recording = device_->record(*queue_, [&] { return (*plan)->execute(in, recorded, context); });
+  ASSERT_TRUE(recording.ok()) << recording.error().message;
+  expect_same(on_host(later, x.desc), x);  // nothing of it has run
+  ASSERT_TRUE((*recording)->enqueue(*queue_).ok());
+  expect_same(on_host(later, x.desc), on_host(eager, x.desc));
+}
+
 TEST_F(OnFakeDevice, NothingIsLaunchedForNoElements) {
   const TensorDesc none = TensorDesc::packed(DataType::f32, {0, 4});
   const NodeDesc node = node_of("Relu");
