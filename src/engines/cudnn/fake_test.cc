@@ -8,6 +8,7 @@
 #include "core/stages.h"
 #include "device/cuda/cudnn.h"
 #include "device/cuda/device.h"
+#include "device/cuda/graph.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
 #include "engines/cudnn/capture.h"
@@ -115,6 +116,40 @@ TEST_F(OnFakes, HandlesAreLentToOneAtATime) {
   const auto elsewhere = borrow_handle(api, 1);
   ASSERT_TRUE(elsewhere.ok());
   EXPECT_NE(elsewhere->get(), first);
+}
+
+// A graph's launches have the handle's memory in them: nobody else gets the handle while the graph lives.
+TEST_F(OnFakes, AGraphKeepsTheHandleThatItCaptured) {
+  const cuda::CudnnApi& api = **cuda::cudnn();
+  ASSERT_TRUE(cuda::make_current(0).ok());
+  const auto stream = cuda::Stream::create(0);
+  ASSERT_TRUE(stream.ok());
+  cudnnHandle_t kept = nullptr;
+  {
+    const auto graph = cuda::CapturedGraph::capture(stream->get(), [&]() -> Result<void> {
+      {
+        CONVOY_TRY(const Handle first, borrow_handle(api, 0));
+        kept = first.get();
+      }
+      CONVOY_TRY(const Handle second, borrow_handle(api, 0));
+      EXPECT_EQ(second.get(), kept);  // one for all of it
+      return {};
+    });
+    ASSERT_TRUE(graph.ok()) << graph.error().message;
+    const auto other = borrow_handle(api, 0);
+    ASSERT_TRUE(other.ok());
+    EXPECT_NE(other->get(), kept);
+    const auto next = cuda::CapturedGraph::capture(stream->get(), [&]() -> Result<void> {
+      CONVOY_TRY(const Handle own, borrow_handle(api, 0));
+      EXPECT_NE(own.get(), kept);
+      EXPECT_NE(own.get(), other->get());
+      return {};
+    });
+    ASSERT_TRUE(next.ok()) << next.error().message;
+  }
+  const auto after = borrow_handle(api, 0);
+  ASSERT_TRUE(after.ok());
+  EXPECT_EQ(after->get(), kept);  // the last that came back
 }
 
 }  // namespace
