@@ -256,8 +256,10 @@ Result<void> Execution::run_steps(Worker& worker, bool timed) {
 Result<void> Execution::run_step(Worker& worker, std::size_t s, bool timed) {
   const ProgramStep& step = prepared_.program().steps[s];
   const auto step_start = Clock::now();
-  std::vector<const void*> in;
-  std::vector<void*> out;
+  std::vector<const void*>& in = worker.in;
+  std::vector<void*>& out = worker.out;
+  in.clear();
+  out.clear();
   for (int slot : step.inputs) in.push_back(slot == kAbsent ? nullptr : data_of(worker, slot));
   for (int slot : step.outputs) out.push_back(slot == kAbsent ? nullptr : data_of(worker, slot));
   const Lane& lane = worker.lanes[static_cast<std::size_t>(step.place)];

@@ -97,6 +97,8 @@ class Execution {
     bool pending = false;              // `end` says when what was enqueued last is done
     double device_seconds = 0;
     std::vector<double> step_seconds;
+    std::vector<const void*> in;  // of the step under way
+    std::vector<void*> out;
     RecordingTeam* recording = nullptr;  // in place of the team, to hear what its threads do; null: nobody asks
   };
 
