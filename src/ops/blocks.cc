@@ -4,10 +4,11 @@
 
 namespace convoy::ops {
 
-bool accepts_blocks(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,
-                    std::span<const TensorDesc> outputs, Layout layout) {
+bool works_in(const OperatorRow& row, const NodeDesc& node, std::span<const Input> inputs,
+              std::span<const TensorDesc> outputs, Layout layout) {
+  const Taken taken = row.layouts(node, inputs, layout);
+  if (taken != Taken::as_samples || outputs.empty()) return taken == Taken::as_it_is;
   const std::int64_t block = channel_block(layout);
-  if (block == 1 || outputs.empty() || !op.treats_channels_alike(node, inputs)) return false;
   // The same samples and channels everywhere, besides numbers that hold for all of them.
   const Dims& dims = outputs[0].dims;
   const auto alike = [&](const TensorDesc& desc) {
@@ -32,18 +33,19 @@ TensorDesc blocks_as_samples(const TensorDesc& desc) {
   return made;
 }
 
-Result<std::unique_ptr<OpPlan>> plan_as_laid_out(const Operator& op, const NodeDesc& node, std::vector<Input> inputs,
-                                                 std::vector<TensorDesc> outputs, const PlanRequest& request) {
+Result<std::unique_ptr<OpPlan>> plan_as_laid_out(const OperatorRow& row, const NodeDesc& node,
+                                                 std::vector<Input> inputs, std::vector<TensorDesc> outputs,
+                                                 const PlanRequest& request) {
   const auto blocked = [](const TensorDesc& desc) { return desc.channel_block > 1; };
   Layout layout = Layout::nchw;
   for (const Input& input : inputs) {
     if (input.present && blocked(input.desc)) layout = input.desc.layout();
   }
-  if (layout != Layout::nchw && !op.accepts(node, inputs, layout)) {
+  if (row.layouts(node, inputs, layout) == Taken::as_samples) {
     for (Input& input : inputs) input.desc = blocks_as_samples(input.desc);
     for (TensorDesc& output : outputs) output = blocks_as_samples(output);
   }
-  return op.plan(node, inputs, outputs, request);
+  return row.implementation->plan(node, inputs, outputs, request);
 }
 
 bool fills_blocks(const TensorDesc& desc, std::int64_t block) {

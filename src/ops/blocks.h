@@ -6,21 +6,22 @@
 
 #include <span>
 
-#include "ops/operator.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 
-// Whether the operator can run with every activation (of rank 3 or more and not constant; inputs and outputs) in this
-// blocked layout, described by blocks_as_samples.
-bool accepts_blocks(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,
-                    std::span<const TensorDesc> outputs, Layout layout);
+// Whether the operator runs with every activation (of rank 3 or more and not constant; inputs and outputs) in this
+// layout. Outputs that are unknown (none) are no blocks as samples.
+bool works_in(const OperatorRow& row, const NodeDesc& node, std::span<const Input> inputs,
+              std::span<const TensorDesc> outputs, Layout layout);
 
 // The same bytes as a channels-last tensor; as it is where it has no blocks. Precondition: channels fill the blocks.
 TensorDesc blocks_as_samples(const TensorDesc& desc);
 
 // Operator::plan for inputs and outputs as they lie: on blocks as more samples, where the operator takes them only so.
-Result<std::unique_ptr<OpPlan>> plan_as_laid_out(const Operator& op, const NodeDesc& node, std::vector<Input> inputs,
-                                                 std::vector<TensorDesc> outputs, const PlanRequest& request);
+Result<std::unique_ptr<OpPlan>> plan_as_laid_out(const OperatorRow& row, const NodeDesc& node,
+                                                 std::vector<Input> inputs, std::vector<TensorDesc> outputs,
+                                                 const PlanRequest& request);
 
 // Whether it is of rank 3 to 5 and its channels (at least one) fill blocks of `block`.
 bool fills_blocks(const TensorDesc& desc, std::int64_t block);

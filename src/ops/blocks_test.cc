@@ -52,16 +52,16 @@ NodeDesc split_along(std::int64_t axis, int parts, int opset = 13) {
 // The outputs in blocks, or nothing where the operator doesn't take them. Input `constant` is one, and so in nchw.
 std::optional<std::vector<HostTensor>> in_blocks(const NodeDesc& node, const std::vector<HostTensor>& given,
                                                  Layout layout, int constant = -1, Isa isa = Isa::avx512) {
-  const Operator* op = find_operator(node.domain, node.op);
+  const OperatorRow* row = find_row(node.domain, node.op);
   const auto is_constant = [&](std::size_t i) { return given[i].desc.rank() < 3 || static_cast<int>(i) == constant; };
   std::vector<Input> inputs;
   for (std::size_t i = 0; i < given.size(); ++i) {
     inputs.push_back({true, given[i].desc, is_constant(i) ? given[i].data.get() : nullptr});
   }
-  auto outputs = op->infer(node, inputs);
+  auto outputs = row->infer(node, inputs);
   EXPECT_TRUE(outputs.ok());
-  const bool itself = op->accepts(node, inputs, layout);
-  if (!itself && !accepts_blocks(*op, node, inputs, *outputs, layout)) return std::nullopt;
+  if (!works_in(*row, node, inputs, *outputs, layout)) return std::nullopt;
+  const bool itself = row->layouts(node, inputs, layout) == Taken::as_it_is;
   const auto as_planned = [&](const TensorDesc& desc) { return itself ? desc : blocks_as_samples(desc); };
   std::vector<HostTensor> arranged;
   std::vector<const void*> in;
@@ -81,7 +81,7 @@ std::optional<std::vector<HostTensor>> in_blocks(const NodeDesc& node, const std
   PlanRequest request;
   request.threads = 2;
   request.cpu = capped(cpu_features(), isa);
-  const auto plan = op->plan(node, inputs, planned, request);
+  const auto plan = row->implementation->plan(node, inputs, planned, request);
   EXPECT_TRUE(plan.ok()) << plan.error().message;
   const auto team = make_cpu_team(2);
   const auto workspace = allocate_aligned(std::max<std::size_t>((*plan)->workspace_bytes(), 64));

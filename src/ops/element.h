@@ -96,6 +96,7 @@ constexpr TypeSet kAnyType = kNumeric | only(DataType::boolean);
 constexpr TypeSet kStoredIntegers = only(DataType::s4) | only(DataType::u4) | only(DataType::s2) | only(DataType::u2);
 constexpr TypeSet kStoredFloats =
     only(DataType::f4_e2m1) | only(DataType::f8_e4m3fnuz) | only(DataType::f8_e5m2fnuz) | only(DataType::f8_e8m0);
+constexpr TypeSet kEveryType = kAnyType | kStoredIntegers | kStoredFloats;
 constexpr TypeSet kIndices = only(DataType::s64) | only(DataType::s32);
 constexpr bool contains(TypeSet set, DataType type) { return (set & only(type)) != 0; }
 

@@ -62,21 +62,10 @@ class Operator {
   // The outputs follow from the inputs' shapes alone (Shape, Size): the node is folded without running its inputs.
   virtual bool folds_from_shapes() const { return false; }
 
-  // Checks attributes, input count and types and returns the outputs' types and dims (packed nchw). Errors name the
-  // attribute or input at fault with its value; sizes that overflow 63 bits are refused.
+  // Checks attributes, input count and types (the first one's: OperatorRow::infer, which is what others call) and
+  // returns the outputs' types and dims (packed nchw). Errors name the attribute or input at fault with its value;
+  // sizes that overflow 63 bits are refused.
   virtual Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const = 0;
-
-  // Whether it can run with every activation (input or output of rank >= 3 that is not constant) in this layout. All
-  // operators take nchw; those that work per element or per channel take nhwc as well, with no conversion.
-  virtual bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const { return layout == Layout::nchw; }
-
-  // Whether it computes each channel of each sample alike, from that channel's elements alone and numbers that hold for
-  // all: then it runs on blocks of channels (blocks.h), which it gets as more samples with fewer channels.
-  virtual bool treats_channels_alike(const NodeDesc&, std::span<const Input>) const { return false; }
-
-  // The output may share memory with input `index` (same shape and element size, read before written): element-wise
-  // operators, Reshape and the like. -1: none.
-  virtual int in_place_input(const NodeDesc&) const { return -1; }
 
   // `outputs` as infer gave them, in the layout chosen. Called after infer succeeded.
   virtual Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,

@@ -20,19 +20,30 @@ TEST(OperatorRows, AnswerEverything) {
     ASSERT_NE(row->implementation, nullptr);
     ASSERT_NE(row->images, nullptr);
     ASSERT_NE(row->values, nullptr);
-    EXPECT_LE(row->rate, Rate::others);
+    ASSERT_NE(row->maps, nullptr);
+    ASSERT_NE(row->in_place, nullptr);
+    ASSERT_NE(row->layouts, nullptr);
+    EXPECT_NE(row->types, 0U);
+    EXPECT_NE(name_of(row->rate), "");
     EXPECT_EQ(find_row(row->domain, row->op), row);
     EXPECT_EQ(find_operator(row->domain, row->op), row->implementation);
     NodeDesc node = node_of(std::string(row->op));
     node.domain = std::string(row->domain);
     const std::vector<Input> inputs(10, image_input(x));
-    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
-      row->implementation->accepts(node, inputs, layout);
-    }
-    EXPECT_TRUE(row->implementation->accepts(node, inputs, Layout::nchw));
-    const int in_place = row->implementation->in_place_input(node);
+    EXPECT_EQ(row->layouts(node, inputs, Layout::nchw), Taken::as_it_is);
+    for (const Layout layout : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) row->layouts(node, inputs, layout);
+    EXPECT_NE(row->layouts(node, inputs, Layout::nhwc), Taken::as_samples);
+    const int in_place = row->in_place(node);
     EXPECT_GE(in_place, -1);
     EXPECT_LT(in_place, 4);
+    for (const std::size_t count : {0, 1, 2}) {  // of what takes so many inputs of this kind
+      const auto given = std::span(inputs).first(count);
+      const auto outputs = row->infer(node, given);
+      if (!outputs.ok()) continue;
+      const std::vector<IndexMap> maps = row->maps(node, given, *outputs);
+      for (std::size_t i = 0; i < maps.size(); ++i) EXPECT_EQ(maps[i].dims, (*outputs)[i].dims);
+      EXPECT_TRUE(maps.empty() || (maps.size() == outputs->size() && row->values(node).kind != Values::mapped));
+    }
     // What is the same for all images decides nothing; mixed is never.
     std::vector<bool> images(inputs.size(), false);
     images[0] = true;
@@ -44,6 +55,24 @@ TEST(OperatorRows, AnswerEverything) {
   }
   EXPECT_EQ(find_row("", "NoSuchOperator"), nullptr);
   EXPECT_EQ(find_row("ai.onnx", "Relu"), find_row("", "Relu"));
+}
+
+// The types of the first input are what the row says, whatever the operator itself would do.
+TEST(OperatorRows, OtherTypesAreRefused) {
+  int refused = 0;
+  for (const OperatorRow* const row : operator_rows()) {
+    for (const DataType type : {DataType::f32, DataType::s64, DataType::boolean, DataType::u8}) {
+      if (contains(row->types, type)) continue;
+      NodeDesc node = node_of(std::string(row->op));
+      node.domain = std::string(row->domain);
+      const auto outputs = row->infer(node, std::vector<Input>{{true, TensorDesc::packed(type, {2, 4, 6, 6})}});
+      ASSERT_FALSE(outputs.ok()) << row->op;
+      EXPECT_EQ(outputs.error().message, std::string(row->op) + ": input 0 has type " + std::string(name_of(type)) +
+                                             ", which the operator does not take");
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 200);
 }
 
 // Of one element of the first operand: elements in another order give results

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "ops/operator.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
@@ -171,14 +171,14 @@ std::vector<Case> cases(std::int64_t bytes) {
 class Job {
  public:
   Job(const Case& which, Isa isa, ThreadTeam& team) : case_(which), team_(team) {
-    const Operator& op = *find_operator(which.node.domain, which.node.op);
+    const OperatorRow& row = *find_row(which.node.domain, which.node.op);
     std::vector<Input> inputs;
     for (const HostTensor& tensor : which.inputs) {
       const bool constant = tensor.desc.type == DataType::s64;  // axes, sizes
       inputs.push_back({tensor.data != nullptr, tensor.desc, constant ? tensor.data.get() : nullptr});
       in_.push_back(tensor.data.get());
     }
-    std::vector<TensorDesc> outputs = check(op.infer(which.node, inputs));
+    std::vector<TensorDesc> outputs = check(row.infer(which.node, inputs));
     for (TensorDesc& desc : outputs) {
       if (desc.rank() >= 3) desc = desc.with_layout(which.inputs[0].desc.layout());
       outputs_.push_back(check(HostTensor::allocate(desc)));
@@ -187,7 +187,7 @@ class Job {
     PlanRequest request;
     request.threads = team.size();
     request.cpu = capped(cpu_features(), isa);
-    plan_ = check(op.plan(which.node, inputs, outputs, request));
+    plan_ = check(row.implementation->plan(which.node, inputs, outputs, request));
     workspace_ = allocate_aligned(std::max<std::size_t>(plan_->workspace_bytes(), 64));
   }
   void run() {
@@ -267,6 +267,10 @@ void measure(const Case& which, int threads, double seconds) {
 }  // namespace convoy::ops
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "--rates") {  // for scripts/fit-steps
+    for (const auto* const row : convoy::ops::operator_rows()) fmt::print("{} {}\n", row->op, name_of(row->rate));
+    return 0;
+  }
   const double seconds = argc > 1 ? std::atof(argv[1]) : 0.5;
   const std::int64_t only_bytes = argc > 2 ? std::atoll(argv[2]) : 0;
   const int only_threads = argc > 3 ? std::atoi(argv[3]) : 0;

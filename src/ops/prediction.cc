@@ -1,5 +1,5 @@
 // What operators are predicted to take: a start, and bytes at a rate that the kind of operator and where channels lie
-// say. scripts/fit-steps fits the rates; its kinds are these.
+// say. scripts/fit-steps fits the rates.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -30,32 +30,34 @@ struct Rates {
 // elements (step-costs-2026-11-23.json): these, library functions, normalizations with channels side by side,
 // quantized arithmetic and products. Recurrent layers as an Intel Xeon.
 struct Kind {
+  std::string_view name;  // as in scripts/fit-steps
   Rates words, halves = {}, bytes = {};
 };
 
 // In the order of Rate.
 constexpr std::array kKinds{
-    Kind{{120, 83, 117, 0, 50}, {130, 95, 118}, {160, 104, 110, 0, 26}},  // moves
-    Kind{{35, 35, 35}},                                                   // transposes
-    Kind{{55, 48, 57}, {23, 25, 30}},                                     // elements
-    Kind{{35, 35, 35}, {17, 17, 17}},                                     // functions
-    // Of windows bytes written, once for each element of the window.
-    Kind{{30, 90, 74}, {2.3, 58, 40}, {1.5, 95, 38}}, Kind{{56, 90, 80, 12}, {18, 61, 46, 3.2}},  // reductions
-    Kind{{30, 64, 67}, {19, 89, 53}, {10, 92, 51}},                                               // resizes, nearest
-    Kind{{43, 10, 10}, {27}},                                                                     // normalizations
-    Kind{{6.7, 6.7, 6.7}},                 // channel_normalizations
-    Kind{{50, 50, 50}, {}, {25, 25, 25}},  // quantization
-    Kind{{11, 11, 11}},                    // quantized_arithmetic
-    Kind{{6.5, 6.5, 6.5}},                 // lookups
-    Kind{{50, 50, 50}},                    // products
-    Kind{{80, 80, 80}},  // recurrent: weights read, all for each step, or for a few sequences' steps at once
-    Kind{{8, 8, 8}},     // others
+    Kind{"moves", {120, 83, 117, 0, 50}, {130, 95, 118}, {160, 104, 110, 0, 26}},
+    Kind{"transposes", {35, 35, 35}},
+    Kind{"elements", {55, 48, 57}, {23, 25, 30}},
+    Kind{"functions", {35, 35, 35}, {17, 17, 17}},
+    // Bytes written, once for each element of the window.
+    Kind{"windows", {30, 90, 74}, {2.3, 58, 40}, {1.5, 95, 38}},
+    Kind{"reductions", {56, 90, 80, 12}, {18, 61, 46, 3.2}},
+    Kind{"resizes", {30, 64, 67}, {19, 89, 53}, {10, 92, 51}},  // nearest
+    Kind{"normalizations", {43, 10, 10}, {27}},
+    Kind{"channel_normalizations", {6.7, 6.7, 6.7}},
+    Kind{"quantization", {50, 50, 50}, {}, {25, 25, 25}},
+    Kind{"quantized_arithmetic", {11, 11, 11}},
+    Kind{"lookups", {6.5, 6.5, 6.5}},
+    Kind{"products", {50, 50, 50}},
+    Kind{"recurrent", {80, 80, 80}},  // weights read, all for each step, or for a few sequences' steps at once
+    Kind{"others", {8, 8, 8}},
 };
 static_assert(kKinds.size() == static_cast<std::size_t>(Rate::others) + 1);
 constexpr const Kind& kind_at(Rate rate) { return kKinds[static_cast<std::size_t>(rate)]; }
 // Elements with activations of other dims.
-constexpr Kind kSpreads{{87, 90, 77, 0, 70}, {49, 46, 36, 0, 55}};
-constexpr Kind kInterpolates{{12, 29, 26}, {5, 15, 14}};  // resizes that are not nearest
+constexpr Kind kSpreads{"spreads", {87, 90, 77, 0, 70}, {49, 46, 36, 0, 55}};
+constexpr Kind kInterpolates{"interpolates", {12, 29, 26}, {5, 15, 14}};  // resizes that are not nearest
 
 bool is_activation(const Operand& operand) { return operand.present && !operand.constant && operand.desc.rank() >= 3; }
 
@@ -137,6 +139,8 @@ double work_of(const OpProblem& problem) {
 }
 
 }  // namespace
+
+std::string_view name_of(Rate rate) { return kind_at(rate).name; }
 
 double predict_seconds(const OpProblem& problem, const PlanRequest& request) {
   const Kind& kind = kind_of(problem);

@@ -9,6 +9,7 @@
 
 #include "core/nearest.h"
 #include "core/text.h"
+#include "ops/operator_row.h"
 #include "ops/support.h"
 
 namespace convoy::ops {
@@ -377,7 +378,7 @@ Result<OpProblem> parse_operator(std::string_view text) {
     if (equals == std::string_view::npos) return invalid("field " + quoted(pieces[i]) + " has no '='");
     CONVOY_CHECK(parse_field(pieces[i].substr(0, equals), pieces[i].substr(equals + 1), p, seen));
   }
-  if (find_operator(p.node.domain, p.node.op) == nullptr) {
+  if (find_row(p.node.domain, p.node.op) == nullptr) {
     const std::string of = p.node.domain.empty() ? "" : " of domain " + quoted(p.node.domain);
     return invalid(quoted(p.node.op) + " is no operator" + of + did_you_mean(p.node.op, operator_names()));
   }
@@ -394,9 +395,9 @@ std::vector<Input> inputs_of(const OpProblem& problem) {
 }
 
 Result<void> complete(OpProblem& p) {
-  const Operator& op = *find_operator(p.node.domain, p.node.op);
+  const OperatorRow& row = *find_row(p.node.domain, p.node.op);
   const std::vector<Input> inputs = inputs_of(p);
-  CONVOY_TRY(std::vector<TensorDesc> outputs, op.infer(p.node, inputs));
+  CONVOY_TRY(std::vector<TensorDesc> outputs, row.infer(p.node, inputs));
   if (p.outputs.empty()) {
     const bool has_x = !p.inputs.empty() && p.inputs[0].present && p.inputs[0].desc.rank() >= 3;
     const Layout layout = has_x ? p.inputs[0].desc.layout() : Layout::nchw;

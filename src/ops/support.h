@@ -25,7 +25,8 @@ Result<void> check_counts(const NodeDesc& node, std::span<const Input> inputs, i
 // Input `index` (if present) has a type of the set.
 Result<void> check_type(const NodeDesc& node, std::span<const Input> inputs, int index, TypeSet types);
 // All present inputs from `first` on have the same type, which is of the set.
-Result<void> check_same_type(const NodeDesc& node, std::span<const Input> inputs, TypeSet types, int first = 0);
+Result<void> check_same_type(const NodeDesc& node, std::span<const Input> inputs, TypeSet types = kEveryType,
+                             int first = 0);
 
 inline bool is_present(std::span<const Input> inputs, int index) {
   return index < static_cast<int>(inputs.size()) && inputs[index].present;

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ops/operator_row.h"
+#include "ops/support.h"
 
 // clang-format off
 #define CONVOY_FAMILIES(F) \
@@ -46,6 +47,11 @@ const OperatorRow* find_row(std::string_view domain, std::string_view op) {
   if (domain == "ai.onnx") domain = "";
   const auto found = table().find({domain, op});
   return found == table().end() ? nullptr : &found->second;
+}
+
+Result<std::vector<TensorDesc>> OperatorRow::infer(const NodeDesc& node, std::span<const Input> inputs) const {
+  CONVOY_CHECK(check_type(node, inputs, 0, types));
+  return implementation->infer(node, inputs);
 }
 
 const Operator* find_operator(std::string_view domain, std::string_view op) {

@@ -40,11 +40,11 @@ bool has_narrow_bias(const ConvProblem& problem) {
 // Whether a node that is no convolution runs at home, which is not the processor.
 Result<void> refusal_at_home(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser) {
   if (!step_problem(graph, node, sides)) return {};  // it only describes what lies there anew
-  const ops::Operator* const op = ops::find_operator(node.desc.domain, node.desc.op);
-  if (op == nullptr) return Error{ErrorCode::unsupported, fmt::format("no kernel for {}", node.desc.op)};
+  const ops::OperatorRow* const row = ops::find_row(node.desc.domain, node.desc.op);
+  if (row == nullptr) return Error{ErrorCode::unsupported, fmt::format("no kernel for {}", node.desc.op)};
   CONVOY_TRY(NarrowedInputs narrowed, narrowed_inputs(graph, node, sides.reads.real, Constants::small));
   std::vector<ops::Input>& inputs = narrowed.inputs;
-  CONVOY_TRY(std::vector<TensorDesc> outputs, op->infer(node.desc, inputs));
+  CONVOY_TRY(std::vector<TensorDesc> outputs, row->infer(node.desc, inputs));
   for (TensorDesc& desc : outputs) {
     if (desc.rank() >= 3) desc = desc.with_layout(sides.writes.layout);
   }
@@ -54,7 +54,7 @@ Result<void> refusal_at_home(const Graph& graph, const Node& node, const Sides& 
   }
   const PlanRequest& request = chooser.places()[static_cast<std::size_t>(chooser.home())].request;
   CONVOY_CHECK(ops::check_compiler_on_device(request));
-  return ops::check_on_device(*op, node.desc, inputs, outputs, request);
+  return ops::check_on_device(*row->implementation, node.desc, inputs, outputs, request);
 }
 
 void put_in_places(const Graph& graph, Assignment& assignment, Chooser& chooser) {
@@ -72,7 +72,7 @@ void put_in_places(const Graph& graph, Assignment& assignment, Chooser& chooser)
 
 // Whether inference finds what a narrowed node has to give.
 bool gives_narrowed(const Graph& graph, const Node& node, std::span<const ops::Input> inputs, DataType real) {
-  const auto inferred = ops::find_operator(node.desc.domain, node.desc.op)->infer(node.desc, inputs);
+  const auto inferred = ops::find_row(node.desc.domain, node.desc.op)->infer(node.desc, inputs);
   if (!inferred.ok()) return false;
   for (std::size_t i = 0; i < node.outputs.size() && i < inferred->size(); ++i) {
     if (node.outputs[i] == kAbsent) continue;
@@ -192,8 +192,8 @@ std::string kept_on_processor(const Graph& graph, const Node& node) {
 bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
   if (!is_static(graph, node)) return false;
   if (node.conv) return (!sides.reads.narrows() && !sides.writes.narrows()) || can_be_narrowed(graph, node);
-  const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
-  if (op == nullptr || sides.reads.real != sides.writes.real) return false;
+  const ops::OperatorRow* row = ops::find_row(node.desc.domain, node.desc.op);
+  if (row == nullptr || sides.reads.real != sides.writes.real) return false;
   const auto narrowed = narrowed_inputs(graph, node, sides.reads.real, Constants::small);
   if (!narrowed.ok()) return false;
   std::vector<ops::Input> inputs = narrowed->inputs;
@@ -206,14 +206,13 @@ bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
     any = true;
   }
   if (!any) return sides.reads == Format() && sides.writes == Format();
-  if (reads == writes && op->accepts(node.desc, inputs, reads)) return true;
   if (reads == writes) {
     std::vector<TensorDesc> outputs;
-    for (const int output : node.outputs) {
-      if (output == kAbsent) return false;
-      outputs.push_back(described(graph.values[output], {Layout::nchw, sides.writes.real}));
+    const bool has_all = std::ranges::find(node.outputs, kAbsent) == node.outputs.end();
+    for (std::size_t i = 0; has_all && i < node.outputs.size(); ++i) {
+      outputs.push_back(described(graph.values[node.outputs[i]], {Layout::nchw, sides.writes.real}));
     }
-    return ops::accepts_blocks(*op, node.desc, narrowed->inputs, outputs, reads);
+    return ops::works_in(*row, node.desc, inputs, outputs, reads);
   }
   return node.inputs.size() == 1 && node.outputs.size() == 1 && node.outputs[0] != kAbsent &&
          relabels(node, inputs[0].desc, described(graph.values[node.outputs[0]], sides.writes));

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "network/graph/infer.h"
+#include "ops/operator_row.h"
 
 namespace convoy::network {
 namespace {
@@ -22,10 +23,8 @@ bool is_outermost(const TensorDesc& desc, std::int64_t axis, Layout layout) {
 }
 
 // The bytes of the whole where each part begins; nothing: they are not pieces of it.
-std::optional<std::vector<std::int64_t>> offsets_in(const Value& whole, std::int64_t axis,
+std::optional<std::vector<std::int64_t>> offsets_in(const Value& whole, int along,
                                                     const std::vector<const Value*>& parts, const Format& format) {
-  const std::int64_t along = axis < 0 ? axis + whole.desc.rank() : axis;
-  if (along < 0 || along >= whole.desc.rank()) return std::nullopt;
   if (!is_outermost(whole.desc, along, has_layout(whole) ? format.layout : Layout::nchw)) return std::nullopt;
   std::vector<std::int64_t> offsets;
   std::int64_t end = 0;
@@ -63,6 +62,24 @@ class Writers {
   std::vector<int> producers_;
 };
 
+struct Division {
+  bool joins;
+  int axis;  // -1: nothing is joined or split
+};
+
+// How a node's parts lie in its whole.
+Division division_of(const Graph& graph, const Node& node) {
+  const ops::OperatorRow* const row = ops::find_row(node.desc.domain, node.desc.op);
+  if (row == nullptr || std::max(node.inputs.size(), node.outputs.size()) < 2) return {false, -1};
+  const auto known = [&](int value) { return value != kAbsent && graph.values[value].known; };
+  if (!std::ranges::all_of(node.outputs, known)) return {false, -1};
+  std::vector<TensorDesc> outputs;
+  for (const int value : node.outputs) outputs.push_back(graph.values[value].desc);
+  const std::vector<ops::IndexMap> maps = row->maps(node.desc, inputs_of(graph, node), outputs);
+  const int joined = ops::joined_dim(maps);
+  return {joined >= 0, joined >= 0 ? joined : ops::split_dim(maps)};
+}
+
 template <class T>
 std::vector<T> of_nodes(const Assignment& assignment, T NodeAssignment::*field) {
   std::vector<T> result;
@@ -84,18 +101,17 @@ InPlace::InPlace(const Graph& graph, const std::vector<Sides>& sides, const std:
   // The last first: what it reads lies in its output, and so do the outputs of those before it.
   for (std::size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
-    const bool joins = node.desc.op == "Concat";
-    if (node.conv || !node.desc.domain.empty() || (!joins && node.desc.op != "Split")) continue;
-    if (!wanted[n] || !is_static(graph, node) || sides[n].reads != sides[n].writes) continue;
+    if (node.conv || !wanted[n] || !is_static(graph, node) || sides[n].reads != sides[n].writes) continue;
+    const auto [joins, axis] = division_of(graph, node);
+    if (axis < 0) continue;
     const int whole = joins ? node.outputs[0] : node.inputs[0];
     const std::vector<int>& parts = joins ? node.inputs : node.outputs;
     const auto is_written = [&](int value) { return steps.write(value); };
     if (!is_written(whole) || !std::ranges::all_of(parts, is_written)) continue;
-    const auto axis = node.desc.integer("axis", 0);
     std::vector<const Value*> values;
     for (const int part : parts) values.push_back(&graph.values[part]);
     const Format format = sides[n].reads;
-    const auto offsets = axis.ok() ? offsets_in(graph.values[whole], *axis, values, format) : std::nullopt;
+    const auto offsets = offsets_in(graph.values[whole], axis, values, format);
     if (!offsets) continue;
     // Where a Concat has the first part, it may have the others behind it.
     const Piece* const known = piece(whole) != nullptr ? piece(whole) : piece(parts[0]);

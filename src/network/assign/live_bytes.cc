@@ -6,6 +6,7 @@
 #include "convert/convert.h"
 #include "network/assign/memory_plan.h"
 #include "network/graph/infer.h"
+#include "ops/operator_row.h"
 
 namespace convoy::network {
 namespace {
@@ -123,7 +124,7 @@ class Points {
   int in_place(int n, const Sides& sides) const {
     const Node& node = graph_.nodes[n];
     if (node.conv || node.outputs.empty() || node.outputs[0] == kAbsent) return -1;
-    const int index = ops::find_operator(node.desc.domain, node.desc.op)->in_place_input(node.desc);
+    const int index = ops::find_row(node.desc.domain, node.desc.op)->in_place(node.desc);
     if (index < 0 || index >= static_cast<int>(node.inputs.size()) || node.inputs[index] == kAbsent) return -1;
     const int value = node.inputs[index], output = node.outputs[0];
     const Value& v = graph_.values[value];

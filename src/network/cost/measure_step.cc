@@ -74,7 +74,7 @@ Result<Layout> layout_of(const OpProblem& problem) {
 
 // `given`: the inputs' values, brought into the problem's layouts; none: random ones.
 Result<PreparedOp> prepare(const OpProblem& problem, const PlanRequest& request, const std::vector<HostTensor>& given) {
-  const ops::Operator& op = *ops::find_operator(problem.node.domain, problem.node.op);
+  const ops::OperatorRow& row = *ops::find_row(problem.node.domain, problem.node.op);
   PreparedOp prepared;
   std::vector<ops::Input> inputs = ops::inputs_of(problem);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -92,15 +92,14 @@ Result<PreparedOp> prepare(const OpProblem& problem, const PlanRequest& request,
     prepared.inputs.push_back(std::move(tensor));
   }
   CONVOY_TRY(const Layout layout, layout_of(problem));
-  if (layout != Layout::nchw && !op.accepts(problem.node, inputs, layout) &&
-      !ops::accepts_blocks(op, problem.node, inputs, problem.outputs, layout)) {
+  if (!ops::works_in(row, problem.node, inputs, problem.outputs, layout)) {
     return Error{ErrorCode::unsupported, fmt::format("{} doesn't work in {}", problem.node.op, name_of(layout, 2))};
   }
-  CONVOY_TRY(const auto inferred, op.infer(problem.node, inputs));
+  CONVOY_TRY(const auto inferred, row.infer(problem.node, inputs));
   if (inferred.size() != problem.outputs.size()) {
     return Error{ErrorCode::unsupported, fmt::format("{}: outputs that are left out", problem.node.op)};
   }
-  CONVOY_TRY(prepared.plan, ops::plan_as_laid_out(op, problem.node, inputs, problem.outputs, request));
+  CONVOY_TRY(prepared.plan, ops::plan_as_laid_out(row, problem.node, inputs, problem.outputs, request));
   for (const TensorDesc& desc : problem.outputs) {
     CONVOY_TRY(HostTensor tensor, HostTensor::allocate(desc));
     prepared.out.push_back(tensor.data.get());

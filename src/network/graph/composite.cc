@@ -119,9 +119,10 @@ Result<void> Expansion::check_dims(int index, std::string_view what, const Dims&
   bool fits = have.size() == wanted.size();
   for (std::size_t d = 0; fits && d < wanted.size(); ++d) fits = wanted[d] < 0 || have[d] == wanted[d];
   if (fits) return {};
-  std::string shape;
-  for (const std::int64_t size : wanted) shape += (shape.empty() ? "" : "x") + (size < 0 ? "?" : std::to_string(size));
-  return bad(fmt::format("input {} ({}) has dims [{}], it needs [{}]", index, what, to_string(have), shape));
+  std::vector<std::string> shape;
+  for (const std::int64_t size : wanted) shape.push_back(size < 0 ? "?" : std::to_string(size));
+  return bad(
+      fmt::format("input {} ({}) has dims [{}], it needs [{}]", index, what, to_string(have), fmt::join(shape, "x")));
 }
 
 Result<std::vector<int>> Expansion::append(ops::NodeDesc desc, std::vector<int> inputs, int outputs) {

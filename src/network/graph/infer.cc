@@ -6,6 +6,7 @@
 
 #include "network/graph/composite.h"
 #include "network/graph/conv_node.h"
+#include "ops/operator_row.h"
 
 namespace convoy::network {
 
@@ -74,9 +75,9 @@ Result<void> check_outputs(const Node& node, std::span<const TensorDesc> outputs
 }  // namespace
 
 Result<std::vector<TensorDesc>> inferred_outputs(const Node& node, std::span<const ops::Input> inputs) {
-  const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
-  if (op == nullptr) return Error{ErrorCode::unsupported, "operator not supported"};
-  CONVOY_TRY(std::vector<TensorDesc> outputs, op->infer(node.desc, inputs));
+  const ops::OperatorRow* row = ops::find_row(node.desc.domain, node.desc.op);
+  if (row == nullptr) return Error{ErrorCode::unsupported, "operator not supported"};
+  CONVOY_TRY(std::vector<TensorDesc> outputs, row->infer(node.desc, inputs));
   CONVOY_CHECK(check_outputs(node, outputs));
   return outputs;
 }

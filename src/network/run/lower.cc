@@ -319,13 +319,13 @@ class Lowering {
     const Sides& sides = assigned.sides;
     const int place = assigned.place;
     const PlanRequest request = request_of(place, assigned.sides.threads);
-    const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
-    if (op == nullptr) return Error{ErrorCode::unsupported, describe(node) + ": operator not supported"};
+    const ops::OperatorRow* row = ops::find_row(node.desc.domain, node.desc.op);
+    if (row == nullptr) return Error{ErrorCode::unsupported, describe(node) + ": operator not supported"};
     const Constants convert = makes_steps_ ? Constants::all : Constants::small;
     CONVOY_TRY(NarrowedInputs narrowed, narrowed_inputs(graph_, node, sides.reads.real, convert));
     std::vector<ops::Input>& inputs = narrowed.inputs;
     // Inference again, for outputs that nobody named: the operator may still write them.
-    auto inferred = op->infer(node.desc, inputs);
+    auto inferred = row->infer(node.desc, inputs);
     if (!inferred.ok()) return inferred.error().within(describe(node));
     std::vector<TensorDesc> outputs = std::move(*inferred);
     for (TensorDesc& desc : outputs) {
@@ -346,8 +346,8 @@ class Lowering {
     }
     if (relabel(node, step, inputs, outputs)) return {};
     if (makes_steps_) {
-      auto plan = place == 0 ? ops::plan_as_laid_out(*op, node.desc, inputs, outputs, request)
-                             : ops::plan_on_device(*op, node.desc, inputs, outputs, request);
+      auto plan = place == 0 ? ops::plan_as_laid_out(*row, node.desc, inputs, outputs, request)
+                             : ops::plan_on_device(*row->implementation, node.desc, inputs, outputs, request);
       if (!plan.ok()) return plan.error().within(describe(node));
       step.info.implementation = print((*plan)->candidate());
       if (const auto problem = step_problem(graph_, node, sides)) step.info.step_problem = print(*problem);
@@ -355,7 +355,7 @@ class Lowering {
     } else {
       step.step = std::make_unique<NoStep>();
     }
-    const int shared = in_place_slot(node, *op, step, inputs, outputs);
+    const int shared = in_place_slot(node, *row, step, inputs, outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const int value = i < node.outputs.size() ? node.outputs[i] : kAbsent;
       step.outputs.push_back(output_slot(value, outputs[i], i == 0 ? shared : kAbsent, place));
@@ -396,9 +396,9 @@ class Lowering {
 
   // The input slot whose memory the first output may take over: in the arena, read here for the last time, of the same
   // placement.
-  int in_place_slot(const Node& node, const ops::Operator& op, const ProgramStep& step,
+  int in_place_slot(const Node& node, const ops::OperatorRow& row, const ProgramStep& step,
                     std::span<const ops::Input> inputs, std::span<const TensorDesc> outputs) const {
-    const int index = op.in_place_input(node.desc);
+    const int index = row.in_place(node.desc);
     if (index < 0 || index >= static_cast<int>(inputs.size()) || outputs.empty()) return kAbsent;
     const int value = node.inputs[index];
     if (value == kAbsent || reads_left_[value] != 1 || is_export(value) || output_of_[value] != kAbsent) return kAbsent;

@@ -1,6 +1,11 @@
-// The trained models of the test data against their reference outputs.
+// The test data against their reference outputs: trained models, and ONNX's cases of what only moves values.
+#include <map>
+
+#include "network/graph/infer.h"
+#include "network/graph/onnx/import.h"
 #include "network/graph/onnx/tensor_proto.h"
 #include "network/testing/graphs.h"
+#include "ops/testing/operators.h"
 
 namespace convoy::network {
 namespace {
@@ -51,6 +56,38 @@ INSTANTIATE_TEST_SUITE_P(All, Models,
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
                            return name;
                          });
+
+// The nodes of ONNX's cases that have an index map, copied by it.
+TEST(IndexMaps, GiveWhatOnnxExpects) {
+  const fs::path data = data_folder();
+  if (data.empty()) GTEST_SKIP() << "skipped: no data";
+  std::map<std::string, int> copied;  // cases by operator
+  for (const auto& entry : fs::directory_iterator(data / "conformance/onnx/node")) {
+    const fs::path set = entry.path() / "test_data_set_0";
+    const auto graph = onnx_io::import_file((entry.path() / "model.onnx").string());
+    if (!graph.ok() || graph->nodes.size() != 1 || graph->nodes[0].conv) continue;
+    const Node& node = graph->nodes[0];
+    const std::vector<HostTensor> given = read_tensors(set, "input"), expected = read_tensors(set, "output");
+    std::vector<HostTensor> inputs;
+    for (const int value : node.inputs) {
+      const auto found = std::ranges::find(graph->inputs, value);
+      const HostTensor* const constant = graph->constant_of(value);
+      inputs.push_back(found != graph->inputs.end() ? given.at(static_cast<std::size_t>(found - graph->inputs.begin()))
+                       : constant != nullptr        ? *constant
+                                                    : HostTensor());
+    }
+    const auto made = ops::by_map(node.desc, inputs);
+    if (!made) continue;
+    SCOPED_TRACE(entry.path().filename().string());
+    ++copied[node.desc.op];
+    ASSERT_EQ(made->size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) expect_close((*made)[i], expected[i], 0, 0);
+  }
+  for (const char* const op : {"Concat", "DepthToSpace", "Dropout", "Expand", "Identity", "Pad", "Reshape", "Resize",
+                               "Slice", "Split", "Transpose", "Unsqueeze"}) {
+    EXPECT_GT(copied[op], 0) << op;
+  }
+}
 
 }  // namespace
 }  // namespace convoy::network

@@ -58,15 +58,15 @@ constexpr ElementwiseOperator op_BitShift({kIntegers, 2, shift});
 
 std::vector<OperatorRow> arithmetic_rows() {
   return {
-      {"Add", &op_Add, images::element_wise, Rate::elements, values::mapped_two},
-      {"Sub", &op_Sub, images::element_wise, Rate::elements, values::mapped_two},
-      {"Mul", &op_Mul, images::element_wise, Rate::elements, values::mapped_two},
-      {"Div", &op_Div, images::element_wise, Rate::elements, values::mapped_two},
-      {"Mod", &op_Mod, images::element_wise, Rate::elements, values::mapped_two},
-      {"BitShift", &op_BitShift, images::element_wise, Rate::elements, values::mapped_two},
-      {"BitwiseAnd", &op_BitwiseAnd, images::element_wise, Rate::elements, values::mapped_two},
-      {"BitwiseOr", &op_BitwiseOr, images::element_wise, Rate::elements, values::mapped_two},
-      {"BitwiseXor", &op_BitwiseXor, images::element_wise, Rate::elements, values::mapped_two},
+      element_row("Add", op_Add, Rate::elements, values::mapped_two),
+      element_row("Sub", op_Sub, Rate::elements, values::mapped_two),
+      element_row("Mul", op_Mul, Rate::elements, values::mapped_two),
+      element_row("Div", op_Div, Rate::elements, values::mapped_two),
+      element_row("Mod", op_Mod, Rate::elements, values::mapped_two),
+      element_row("BitShift", op_BitShift, Rate::elements, values::mapped_two),
+      element_row("BitwiseAnd", op_BitwiseAnd, Rate::elements, values::mapped_two),
+      element_row("BitwiseOr", op_BitwiseOr, Rate::elements, values::mapped_two),
+      element_row("BitwiseXor", op_BitwiseXor, Rate::elements, values::mapped_two),
   };
 }
 

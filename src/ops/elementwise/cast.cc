@@ -236,8 +236,6 @@ class Cast final : public Operator {
     return one_output(node, type, inputs[0].desc.dims);
   }
 
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     const BroadcastLoop loop({outputs[0], inputs[0].desc});
@@ -295,8 +293,9 @@ const Cast op_Cast;
 }  // namespace
 
 std::vector<OperatorRow> cast_rows() {
-  return {{"Cast", &op_Cast, images::element_wise, Rate::moves, values::mixed},
-          {"CastLike", &op_Cast, images::element_wise, Rate::elements, values::mixed}};
+  return {{"Cast", &op_Cast, images::element_wise, Rate::moves, values::mixed, in_place::never, layouts::plain, kCast},
+          {"CastLike", &op_Cast, images::element_wise, Rate::elements, values::mixed, in_place::never, layouts::plain,
+           kCast}};
 }
 
 }  // namespace convoy::ops

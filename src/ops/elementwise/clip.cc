@@ -45,7 +45,7 @@ class Clip final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, node.opset < 11 ? 1 : 3));
-    CONVOY_CHECK(check_same_type(node, inputs, kMathNumeric));
+    CONVOY_CHECK(check_same_type(node, inputs));
     for (const char* bound : {"min", "max"}) {
       if (auto value = node.real(bound, 0); !value.ok()) return value.error();
     }
@@ -57,10 +57,6 @@ class Clip final : public Operator {
     }
     return one_output(node, inputs[0].desc.type, inputs[0].desc.dims);
   }
-
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  bool treats_channels_alike(const NodeDesc&, std::span<const Input>) const override { return true; }
-  int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
@@ -101,7 +97,8 @@ const Clip op_Clip;
 }  // namespace
 
 std::vector<OperatorRow> clip_rows() {
-  return {{"Clip", &op_Clip, images::element_wise, Rate::elements, values::mapped}};
+  return {{"Clip", &op_Clip, images::element_wise, Rate::elements, values::mapped, in_place::first,
+           layouts::channels_alike, kMathNumeric}};
 }
 
 }  // namespace convoy::ops

@@ -31,14 +31,14 @@ CONVOY_COMPARISON(Xor, kBool, bits_xor(a, b))
 
 std::vector<OperatorRow> comparison_rows() {
   return {
-      {"Equal", &op_Equal, images::element_wise, Rate::elements, values::mapped_two},
-      {"Greater", &op_Greater, images::element_wise, Rate::elements, values::mapped_two},
-      {"GreaterOrEqual", &op_GreaterOrEqual, images::element_wise, Rate::elements, values::mapped_two},
-      {"Less", &op_Less, images::element_wise, Rate::elements, values::mapped_two},
-      {"LessOrEqual", &op_LessOrEqual, images::element_wise, Rate::elements, values::mapped_two},
-      {"And", &op_And, images::element_wise, Rate::elements, values::mapped_two},
-      {"Or", &op_Or, images::element_wise, Rate::elements, values::mapped_two},
-      {"Xor", &op_Xor, images::element_wise, Rate::elements, values::mapped_two},
+      element_row("Equal", op_Equal, Rate::elements, values::mapped_two),
+      element_row("Greater", op_Greater, Rate::elements, values::mapped_two),
+      element_row("GreaterOrEqual", op_GreaterOrEqual, Rate::elements, values::mapped_two),
+      element_row("Less", op_Less, Rate::elements, values::mapped_two),
+      element_row("LessOrEqual", op_LessOrEqual, Rate::elements, values::mapped_two),
+      element_row("And", op_And, Rate::elements, values::mapped_two),
+      element_row("Or", op_Or, Rate::elements, values::mapped_two),
+      element_row("Xor", op_Xor, Rate::elements, values::mapped_two),
   };
 }
 

@@ -11,8 +11,9 @@
 
 namespace convoy::ops {
 
-Result<ElementFunction> ElementFunction::of(const ElementRule& rule, const NodeDesc& node, DataType type, int inputs) {
-  Description description(node, type, inputs);
+Result<ElementFunction> ElementFunction::of(const ElementRule& rule, const NodeDesc& node, DataType type, int inputs,
+                                            int all, bool ends) {
+  Description description(node, type, inputs, all, ends);
   const Value result = rule.describe(description);
   if (description.error()) return *description.error();
   return std::move(description).function(result);
@@ -282,9 +283,10 @@ Result<std::vector<TensorDesc>> ElementwiseOperator::infer(const NodeDesc& node,
   CONVOY_CHECK(check_counts(node, inputs, std::max(rule_.operands, 1), rule_.operands == 0 ? -1 : rule_.operands));
   const int count = static_cast<int>(inputs.size());
   if (rule_.operands == 0) CONVOY_CHECK(check_counts(node, inputs, count, -1));  // all of them present
-  CONVOY_CHECK(check_same_type(node, inputs, rule_.types));
-  CONVOY_TRY(const ElementFunction function, ElementFunction::of(rule_, node, inputs[0].desc.type, count));
-  if (auto program = compiled(function.expression, count); !program.ok()) return program.error().within(node.op);
+  CONVOY_CHECK(check_same_type(node, inputs));
+  const int together = std::min(count, Program::kMostInputs);
+  CONVOY_TRY(const ElementFunction function, ElementFunction::of(rule_, node, inputs[0].desc.type, together));
+  if (auto program = compiled(function.expression, together); !program.ok()) return program.error().within(node.op);
   CONVOY_TRY(Dims dims, broadcast_inputs(node, inputs));
   return one_output(node, rule_.to_bool ? DataType::boolean : inputs[0].desc.type, std::move(dims));
 }
@@ -292,13 +294,34 @@ Result<std::vector<TensorDesc>> ElementwiseOperator::infer(const NodeDesc& node,
 Result<std::unique_ptr<OpPlan>> ElementwiseOperator::plan(const NodeDesc& node, std::span<const Input> inputs,
                                                           std::span<const TensorDesc> outputs,
                                                           const PlanRequest& request) const {
-  const int count = static_cast<int>(inputs.size());
-  CONVOY_TRY(const ElementFunction function, ElementFunction::of(rule_, node, inputs[0].desc.type, count));
-  std::vector<TensorDesc> operands;
-  for (int i = 0; i < count; ++i) {
-    CONVOY_TRY(operands.emplace_back(), broadcast_operand(node, inputs, i));
+  struct Part {
+    std::unique_ptr<OpPlan> plan;
+    int begin, end;  // of the operands
+  };
+  std::vector<Part> parts;
+  for (int begin = 0, end, count = static_cast<int>(inputs.size()); begin < count; begin = end) {
+    std::vector<TensorDesc> operands;
+    if (begin > 0) operands.push_back(outputs[0]);
+    for (end = begin; end < count && operands.size() < Program::kMostInputs; ++end) {
+      CONVOY_TRY(operands.emplace_back(), broadcast_operand(node, inputs, end));
+    }
+    CONVOY_TRY(
+        const ElementFunction function,
+        ElementFunction::of(rule_, node, inputs[0].desc.type, static_cast<int>(operands.size()), count, end == count));
+    CONVOY_TRY(auto plan, element_plan(node, function, rule_.in_f64, std::move(operands), outputs[0], request));
+    parts.push_back({std::move(plan), begin, end});
   }
-  return element_plan(node, function, rule_.in_f64, std::move(operands), outputs[0], request);
+  if (parts.size() == 1) return std::move(parts[0].plan);
+  return make_plan(node,
+                   [parts = std::make_shared<const std::vector<Part>>(std::move(parts))](
+                       auto in, auto out, const ExecContext& context) -> Result<void> {
+                     for (const Part& part : *parts) {
+                       std::vector<const void*> operands(in.begin() + part.begin, in.begin() + part.end);
+                       if (part.begin > 0) operands.insert(operands.begin(), out[0]);
+                       CONVOY_CHECK(part.plan->execute(operands, out, context));
+                     }
+                     return {};
+                   });
 }
 
 }  // namespace convoy::ops

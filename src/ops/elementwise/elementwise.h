@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "generate/expression.h"
+#include "ops/operator_row.h"
 #include "ops/row_functions.h"
 #include "ops/support.h"
 
@@ -22,16 +23,23 @@ struct ElementRule;
 struct ElementFunction {
   Expression expression;
   std::optional<RowFunction> vectors;
-  static Result<ElementFunction> of(const ElementRule& rule, const NodeDesc& node, DataType type, int inputs);
+  // `inputs`: of a node that has `all` of them (0: no others), in whose last part (`ends`) or another.
+  static Result<ElementFunction> of(const ElementRule& rule, const NodeDesc& node, DataType type, int inputs,
+                                    int all = 0, bool ends = true);
 };
 
 // What a row describes its function with: values, and the node's attributes, which are wrong at most once.
 class Description {
  public:
-  Description(const NodeDesc& node, DataType type, int inputs) : node_(node), type_(type), inputs_(inputs) {}
+  Description(const NodeDesc& node, DataType type, int inputs, int all = 0, bool ends = true)
+      : node_(node), type_(type), inputs_(inputs), all_(all == 0 ? inputs : all), ends_(ends) {}
 
   Value input(int index = 0) { return {expression_, {Term::input, index}}; }
   int inputs() const { return inputs_; }
+  // Of any number of operands, more than a program takes are computed in parts: the first input is then what those
+  // before gave.
+  int all() const { return all_; }
+  bool ends() const { return ends_; }
   bool is_float() const { return contains(kFloats, type_); }
   bool is_unsigned() const { return contains(kUnsignedIntegers, type_); }
   const NodeDesc& node() const { return node_; }
@@ -60,7 +68,8 @@ class Description {
 
   const NodeDesc& node_;
   DataType type_;
-  int inputs_;
+  int inputs_, all_;
+  bool ends_;
   Expression expression_;
   std::optional<RowFunction> function_;
   std::optional<Error> error_;
@@ -81,15 +90,18 @@ class ElementwiseOperator final : public Operator {
   const ElementRule& rule() const { return rule_; }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override;
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  bool treats_channels_alike(const NodeDesc&, std::span<const Input>) const override { return true; }
-  int in_place_input(const NodeDesc&) const override { return rule_.to_bool ? -1 : 0; }
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override;
 
  private:
   ElementRule rule_;
 };
+
+// Its row: what follows from its being element-wise needs no saying.
+inline OperatorRow element_row(std::string_view name, const ElementwiseOperator& op, Rate rate, GivenValues values) {
+  const InPlaceRule in_place = op.rule().to_bool ? in_place::never : in_place::first;
+  return {name, &op, images::element_wise, rate, values, in_place, layouts::channels_alike, op.rule().types};
+}
 
 // y = the expression of operands that broadcast to it, `operands` as they do (broadcast_operand).
 Result<std::unique_ptr<OpPlan>> element_plan(const NodeDesc& node, const ElementFunction& function, bool in_f64,

@@ -155,6 +155,28 @@ TEST(Variadic, AnyNumberOfOperands) {
   expect_op(node_of("Sum"), {x, x, x}, {floats({2, 600}, tripled)});
 }
 
+// More than a program has: part after part, of which the last ends a Mean.
+TEST(Variadic, HundredsOfOperands) {
+  for (const std::int64_t count : {64, 65, 127, 128, 300}) {
+    SCOPED_TRACE(count);
+    std::vector<HostTensor> operands;
+    std::vector<double> sums(24, 0), means, greatest(24, -INFINITY);
+    for (std::int64_t k = 0; k < count; ++k) {
+      const bool spreads = k % 7 == 3;  // a value a channel
+      operands.push_back(floats(spreads ? Dims{3, 1, 1} : Dims{2, 3, 2, 2}, spread(spreads ? 3 : 24, -1.0 * k, k)));
+      for (std::int64_t i = 0; i < 24; ++i) {
+        const double value = operands.back().at(spreads ? i / 4 % 3 : i);
+        sums[i] += value;
+        greatest[i] = std::max(greatest[i], value);
+      }
+    }
+    for (const double sum : sums) means.push_back(sum / static_cast<double>(count));
+    expect_op(node_of("Sum"), operands, {floats({2, 3, 2, 2}, sums)}, 1e-2, 1e-5);
+    expect_op(node_of("Mean"), operands, {floats({2, 3, 2, 2}, means)}, 1e-4, 1e-5);
+    expect_op(node_of("Max"), operands, {floats({2, 3, 2, 2}, greatest)}, 0, 0);
+  }
+}
+
 TEST(Where, BroadcastsAllThree) {
   expect_op(node_of("Where"), {tensor(DataType::boolean, {2, 1}, {1, 0}), floats({3}, {1, 2, 3}), floats({}, {9})},
             {floats({2, 3}, {1, 2, 3, 9, 9, 9})});

@@ -58,14 +58,10 @@ class Pow final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathNumeric));
     CONVOY_CHECK(check_type(node, inputs, 1, kMathNumeric));
     CONVOY_TRY(Dims dims, broadcast_inputs(node, inputs));
     return one_output(node, inputs[0].desc.type, std::move(dims));
   }
-
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
@@ -110,7 +106,8 @@ const Pow op_Pow;
 }  // namespace
 
 std::vector<OperatorRow> power_rows() {
-  return {{"Pow", &op_Pow, images::element_wise, Rate::functions, values::mapped_two}};
+  return {{"Pow", &op_Pow, images::element_wise, Rate::functions, values::mapped_two, in_place::first, layouts::plain,
+           kMathNumeric}};
 }
 
 }  // namespace convoy::ops

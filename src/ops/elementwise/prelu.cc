@@ -12,7 +12,7 @@ class PRelu final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
-    CONVOY_CHECK(check_same_type(node, inputs, kMathNumeric));
+    CONVOY_CHECK(check_same_type(node, inputs));
     const TensorDesc& x = inputs[0].desc;
     const Dims shapes[] = {x.dims, slope_operand(node, inputs).dims};
     CONVOY_TRY(const Dims dims, broadcast_dims(node, shapes));
@@ -22,9 +22,6 @@ class PRelu final : public Operator {
     }
     return one_output(node, x.type, x.dims);
   }
-
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
@@ -51,7 +48,8 @@ const PRelu op_PRelu;
 }  // namespace
 
 std::vector<OperatorRow> prelu_rows() {
-  return {{"PRelu", &op_PRelu, images::element_wise, Rate::elements, values::mapped_two}};
+  return {{"PRelu", &op_PRelu, images::element_wise, Rate::elements, values::mapped_two, in_place::first,
+           layouts::plain, kMathNumeric}};
 }
 
 }  // namespace convoy::ops

@@ -17,16 +17,17 @@ constexpr ElementwiseOperator op_Max({kMathNumeric, 0, [](Description& d) { retu
 constexpr ElementwiseOperator op_Min({kMathNumeric, 0, [](Description& d) { return folded(d, elements::min); }});
 constexpr ElementwiseOperator op_Sum({kMathFloats, 0, [](Description& d) { return folded(d, elements::add); }});
 constexpr ElementwiseOperator op_Mean({kMathFloats, 0, [](Description& d) {
-                                         return folded(d, elements::add) / static_cast<double>(d.inputs());
+                                         const Value sum = folded(d, elements::add);
+                                         return d.ends() ? sum / static_cast<double>(d.all()) : sum;
                                        }});
 
 }  // namespace
 
 std::vector<OperatorRow> variadic_rows() {
-  return {{"Max", &op_Max, images::element_wise, Rate::elements, values::mixed},
-          {"Min", &op_Min, images::element_wise, Rate::elements, values::mixed},
-          {"Sum", &op_Sum, images::element_wise, Rate::elements, values::mixed},
-          {"Mean", &op_Mean, images::element_wise, Rate::elements, values::mixed}};
+  return {element_row("Max", op_Max, Rate::elements, values::mixed),
+          element_row("Min", op_Min, Rate::elements, values::mixed),
+          element_row("Sum", op_Sum, Rate::elements, values::mixed),
+          element_row("Mean", op_Mean, Rate::elements, values::mixed)};
 }
 
 }  // namespace convoy::ops

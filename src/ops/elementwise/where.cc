@@ -11,14 +11,11 @@ class Where final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 3));
-    CONVOY_CHECK(check_type(node, inputs, 0, only(DataType::boolean)));
     CONVOY_CHECK(check_same_type(node, inputs, kAnyType, 1));
     const Dims shapes[] = {inputs[0].desc.dims, inputs[1].desc.dims, inputs[2].desc.dims};
     CONVOY_TRY(Dims dims, broadcast_dims(node, shapes));
     return one_output(node, inputs[1].desc.type, std::move(dims));
   }
-
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
@@ -56,7 +53,8 @@ const Where op_Where;
 }  // namespace
 
 std::vector<OperatorRow> where_rows() {
-  return {{"Where", &op_Where, images::element_wise, Rate::elements, values::mixed}};
+  return {{"Where", &op_Where, images::element_wise, Rate::elements, values::mixed, in_place::never, layouts::plain,
+           only(DataType::boolean)}};
 }
 
 }  // namespace convoy::ops

@@ -122,8 +122,10 @@ const ReverseSequence reverse_sequence;
 }  // namespace
 
 std::vector<OperatorRow> compress_rows() {
-  return {{"Compress", &compress, images::mixed, Rate::moves, values::mixed},
-          {"ReverseSequence", &reverse_sequence, images::mixed, Rate::moves, values::mixed}};
+  return {{"Compress", &compress, images::mixed, Rate::moves, values::mixed, in_place::never, layouts::row_major,
+           kEveryType},
+          {"ReverseSequence", &reverse_sequence, images::mixed, Rate::moves, values::mixed, in_place::never,
+           layouts::row_major, kEveryType}};
 }
 
 }  // namespace convoy::ops

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/indexing.h"
+#include "ops/movement/map_copy.h"
 #include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
 
@@ -30,14 +31,47 @@ Dims packed_strides(const Dims& dims) {
 
 namespace {
 
-class Gather final : public Operator {
- public:
-  // Of channels that are known, images also in channels-last.
-  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
-    if (layout == Layout::nchw) return true;
-    return is_plain(layout) && inputs[0].desc.rank() >= 3 && channels_of(node, inputs).has_value();
-  }
+Result<int> axis_of(const NodeDesc& node, std::span<const Input> inputs) {
+  CONVOY_TRY(const std::int64_t axis, node.integer("axis", 0));
+  return normalize_axis(node, axis, inputs[0].desc.rank(), "axis");
+}
 
+// A constant number or list of indices, none below 0; nothing: it is no such.
+std::optional<Dims> known_indices(const NodeDesc& node, std::span<const Input> inputs) {
+  const auto axis = axis_of(node, inputs);
+  if (!axis.ok() || inputs[1].constant == nullptr || inputs[1].desc.rank() > 1) return std::nullopt;
+  Dims indices;
+  const std::int64_t dim = inputs[0].desc.dims[*axis];
+  for (std::int64_t i = 0; i < inputs[1].desc.elements(); ++i) {
+    const std::int64_t index = index_at(inputs[1].desc.type, inputs[1].constant, i);
+    if (index < -dim || index >= dim) return std::nullopt;
+    indices.push_back(index < 0 ? index + dim : index);
+  }
+  return indices;
+}
+
+std::optional<Dims> channels_of(const NodeDesc& node, std::span<const Input> inputs) {
+  const auto axis = axis_of(node, inputs);
+  return axis.ok() && *axis == 1 && inputs[1].desc.rank() == 1 ? known_indices(node, inputs) : std::nullopt;
+}
+
+struct Spaced {
+  std::int64_t first, step, count;
+};
+std::optional<Spaced> evenly_spaced(const NodeDesc& node, std::span<const Input> inputs) {
+  const auto indices = known_indices(node, inputs);
+  if (!indices) return std::nullopt;
+  if (indices->empty()) return Spaced{0, 1, 0};
+  const auto count = static_cast<std::int64_t>(indices->size());
+  const Spaced spaced{indices->front(), count < 2 ? 1 : (*indices)[1] - indices->front(), count};
+  for (std::int64_t i = 0; i < count; ++i) {
+    if ((*indices)[i] != spaced.first + i * spaced.step) return std::nullopt;
+  }
+  return spaced;
+}
+
+class Gather final : public MapOperator {
+ public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
     CONVOY_CHECK(check_type(node, inputs, 1, kIndices));
@@ -50,12 +84,13 @@ class Gather final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const int axis, axis_of(node, inputs));
     const TensorDesc& x = inputs[0].desc;
     const bool in_nchw = x.is_packed(Layout::nchw) && outputs[0].is_packed(Layout::nchw);
     if (const auto channels = channels_of(node, inputs); channels && !in_nchw) {
-      return plan_of_channels(node, x, outputs[0], *channels);
+      return evenly_spaced(node, inputs) ? MapOperator::plan(node, inputs, outputs, request)
+                                         : plan_of_channels(node, x, outputs[0], *channels);
     }
     const std::int64_t outer = product(x.dims, 0, axis);
     const std::int64_t dim = x.dims[axis];
@@ -78,50 +113,39 @@ class Gather final : public Operator {
   }
 
  private:
-  static Result<int> axis_of(const NodeDesc& node, std::span<const Input> inputs) {
-    CONVOY_TRY(const std::int64_t axis, node.integer("axis", 0));
-    return normalize_axis(node, axis, inputs[0].desc.rank(), "axis");
-  }
-
-  // Those that are evenly spaced are one strided copy.
   static std::unique_ptr<OpPlan> plan_of_channels(const NodeDesc& node, const TensorDesc& x, const TensorDesc& y,
                                                   const Dims& channels) {
-    const std::size_t size = size_of(x.type);
-    const std::int64_t first = channels.empty() ? 0 : channels[0], step = channels.size() < 2 ? 1 : channels[1] - first;
-    bool even = true;
-    for (std::size_t i = 0; i < channels.size(); ++i)
-      even &= channels[i] == first + static_cast<std::int64_t>(i) * step;
-    if (even) {
-      Dims strides = x.strides;
-      const std::int64_t offset = y.elements() == 0 ? 0 : first * strides[1];
-      strides[1] *= step;
-      const StridedCopy copy(size, y.dims, strides, y.strides);
-      return make_plan(node, [copy, offset, size](auto in, auto out, const ExecContext& context) -> Result<void> {
-        copy.run(at_element(in[0], offset, size), out[0], context);
-        return {};
-      });
-    }
     const MappedCopy copy(x, y, [&](int d, std::int64_t i) { return d == 1 ? channels[i] : i; });
     return make_plan(node, [copy](auto in, auto out, const ExecContext& context) -> Result<void> {
       copy.run(in[0], out[0], nullptr, context);
       return {};
     });
   }
-
-  // A constant list of channels, none below 0; nothing: it is no such.
-  static std::optional<Dims> channels_of(const NodeDesc& node, std::span<const Input> inputs) {
-    const auto axis = axis_of(node, inputs);
-    if (!axis.ok() || *axis != 1 || inputs[1].constant == nullptr || inputs[1].desc.rank() != 1) return std::nullopt;
-    Dims channels;
-    const std::int64_t dim = inputs[0].desc.dims[1];
-    for (std::int64_t i = 0; i < inputs[1].desc.dims[0]; ++i) {
-      const std::int64_t index = index_at(inputs[1].desc.type, inputs[1].constant, i);
-      if (index < -dim || index >= dim) return std::nullopt;
-      channels.push_back(index < 0 ? index + dim : index);
-    }
-    return channels;
-  }
 };
+
+// Of channels that are known, images also in channels-last.
+Taken layouts_of_gather(const NodeDesc& node, std::span<const Input> inputs, Layout layout) {
+  const bool channels = inputs[0].desc.rank() >= 3 && channels_of(node, inputs).has_value();
+  return (channels ? layouts::plain : layouts::row_major)(node, inputs, layout);
+}
+
+std::vector<IndexMap> map_of_gather(const NodeDesc& node, std::span<const Input> inputs,
+                                    std::span<const TensorDesc> outputs) {
+  const auto taken = evenly_spaced(node, inputs);
+  const auto axis = axis_of(node, inputs);
+  if (!taken || !axis.ok()) return {};
+  std::vector<Index> indices;
+  const int added = inputs[1].desc.rank() - 1;
+  for (int d = 0; d < inputs[0].desc.rank(); ++d) {
+    if (d == *axis) {
+      indices.push_back({taken->first, {}});
+      if (taken->count > 1) indices.back().terms = {{d, taken->step}};
+    } else {
+      indices.push_back({0, {{d < *axis ? d : d + added}}});
+    }
+  }
+  return {map_of(inputs[0].desc, outputs[0], std::move(indices))};
+}
 
 class GatherElements final : public Operator {
  public:
@@ -235,9 +259,12 @@ const GatherND gather_nd;
 }  // namespace
 
 std::vector<OperatorRow> gather_rows() {
-  return {{"Gather", &gather, images::gather, Rate::moves, values::moved},
-          {"GatherElements", &gather_elements, images::mixed, Rate::moves, values::moved},
-          {"GatherND", &gather_nd, images::mixed, Rate::moves, values::moved}};
+  return {{"Gather", &gather, images::gather, Rate::moves, values::moved_by(map_of_gather), in_place::never,
+           layouts_of_gather, kEveryType},
+          {"GatherElements", &gather_elements, images::mixed, Rate::moves, values::selected, in_place::never,
+           layouts::row_major, kEveryType},
+          {"GatherND", &gather_nd, images::mixed, Rate::moves, values::selected, in_place::never, layouts::row_major,
+           kEveryType}};
 }
 
 }  // namespace convoy::ops

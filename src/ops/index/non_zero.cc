@@ -38,7 +38,6 @@ class NonZero final : public ComputedOperator {
   Result<std::vector<HostTensor>> compute(const NodeDesc& node, std::span<const Input> inputs,
                                           const Allocate& allocate) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
-    CONVOY_CHECK(check_type(node, inputs, 0, kAnyType));
     const TensorDesc& x = inputs[0].desc;
     return dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) -> Result<std::vector<HostTensor>> {
       const T* values = static_cast<const T*>(inputs[0].constant);
@@ -56,7 +55,8 @@ const NonZero op_NonZero;
 }  // namespace
 
 std::vector<OperatorRow> non_zero_rows() {
-  return {{"NonZero", &op_NonZero, images::mixed, Rate::others, values::mixed}};
+  return {{"NonZero", &op_NonZero, images::mixed, Rate::others, values::mixed, in_place::never, layouts::row_major,
+           kAnyType}};
 }
 
 }  // namespace convoy::ops

@@ -35,7 +35,6 @@ class OneHot final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 3));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathNumeric));
     CONVOY_CHECK(check_type(node, inputs, 1, kMathNumeric));
     if (inputs[2].desc.elements() != 2) {
       return bad_node(
@@ -76,6 +75,9 @@ const OneHot op_OneHot;
 
 }  // namespace
 
-std::vector<OperatorRow> one_hot_rows() { return {{"OneHot", &op_OneHot, images::mixed, Rate::others, values::mixed}}; }
+std::vector<OperatorRow> one_hot_rows() {
+  return {{"OneHot", &op_OneHot, images::mixed, Rate::others, values::mixed, in_place::never, layouts::row_major,
+           kMathNumeric}};
+}
 
 }  // namespace convoy::ops

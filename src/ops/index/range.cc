@@ -38,7 +38,7 @@ class Range final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 3));
-    CONVOY_CHECK(check_same_type(node, inputs, kMathNumeric));
+    CONVOY_CHECK(check_same_type(node, inputs));
     for (int i = 0; i < 3; ++i) {
       if (inputs[i].desc.elements() != 1) return bad_node(node, fmt::format("input {} must be a scalar", i));
       if (inputs[i].constant == nullptr) {
@@ -78,6 +78,9 @@ const Range op_Range;
 
 }  // namespace
 
-std::vector<OperatorRow> range_rows() { return {{"Range", &op_Range, images::mixed, Rate::others, values::mixed}}; }
+std::vector<OperatorRow> range_rows() {
+  return {{"Range", &op_Range, images::mixed, Rate::others, values::mixed, in_place::never, layouts::row_major,
+           kMathNumeric}};
+}
 
 }  // namespace convoy::ops

@@ -68,11 +68,8 @@ void copy_data(const void* from, void* to, std::int64_t bytes, const ExecContext
 
 class ScatterElements final : public Operator {
  public:
-  int in_place_input(const NodeDesc&) const override { return 0; }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 3));
-    CONVOY_CHECK(check_type(node, inputs, 0, kAnyType));
     CONVOY_CHECK(check_type(node, inputs, 1, kIndices));
     const Dims& data = inputs[0].desc.dims;
     const Dims& indices = inputs[1].desc.dims;
@@ -129,11 +126,8 @@ class ScatterElements final : public Operator {
 
 class ScatterND final : public Operator {
  public:
-  int in_place_input(const NodeDesc&) const override { return 0; }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 3));
-    CONVOY_CHECK(check_type(node, inputs, 0, kAnyType));
     CONVOY_CHECK(check_type(node, inputs, 1, only(DataType::s64)));
     if (inputs[2].desc.type != inputs[0].desc.type) return bad_node(node, "inputs 0 and 2 must have the same type");
     if (auto reduction = reduction_of(node); !reduction.ok()) return reduction.error();
@@ -189,9 +183,12 @@ const ScatterND scatter_nd;
 }  // namespace
 
 std::vector<OperatorRow> scatter_rows() {
-  return {{"ScatterElements", &scatter_elements, images::mixed, Rate::others, values::mixed},
-          {"Scatter", &scatter_elements, images::mixed, Rate::others, values::mixed},
-          {"ScatterND", &scatter_nd, images::mixed, Rate::others, values::mixed}};
+  return {{"ScatterElements", &scatter_elements, images::mixed, Rate::others, values::mixed, in_place::first,
+           layouts::row_major, kAnyType},
+          {"Scatter", &scatter_elements, images::mixed, Rate::others, values::mixed, in_place::first,
+           layouts::row_major, kAnyType},
+          {"ScatterND", &scatter_nd, images::mixed, Rate::others, values::mixed, in_place::first, layouts::row_major,
+           kAnyType}};
 }
 
 }  // namespace convoy::ops

@@ -68,7 +68,6 @@ class TopK final : public Operator {
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     const int count = node.opset >= 10 ? 2 : 1;
     CONVOY_CHECK(check_counts(node, inputs, count, count, 2));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathNumeric));
     CONVOY_TRY(const Parameters p, parameters_of(node, inputs));
     Dims dims = inputs[0].desc.dims;
     dims[p.axis] = p.k;
@@ -80,8 +79,6 @@ class TopK final : public Operator {
     outputs.resize(std::clamp(node.output_count, 1, 2));
     return outputs;
   }
-
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
@@ -118,6 +115,9 @@ const TopK op_TopK;
 
 }  // namespace
 
-std::vector<OperatorRow> top_k_rows() { return {{"TopK", &op_TopK, images::along_last, Rate::others, values::mixed}}; }
+std::vector<OperatorRow> top_k_rows() {
+  return {{"TopK", &op_TopK, images::along_last, Rate::others, values::mixed, in_place::never, layouts::plain,
+           kMathNumeric}};
+}
 
 }  // namespace convoy::ops

@@ -97,7 +97,6 @@ class Unique final : public ComputedOperator {
   Result<std::vector<HostTensor>> compute(const NodeDesc& node, std::span<const Input> inputs,
                                           const Allocate& allocate) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1, 4));
-    CONVOY_CHECK(check_type(node, inputs, 0, kAnyType));
     const TensorDesc& x = inputs[0].desc;
     CONVOY_TRY(const Slices s, slices_of(node, x));
     return dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) -> Result<std::vector<HostTensor>> {
@@ -131,6 +130,9 @@ const Unique op_Unique;
 
 }  // namespace
 
-std::vector<OperatorRow> unique_rows() { return {{"Unique", &op_Unique, images::mixed, Rate::others, values::mixed}}; }
+std::vector<OperatorRow> unique_rows() {
+  return {{"Unique", &op_Unique, images::mixed, Rate::others, values::mixed, in_place::never, layouts::row_major,
+           kAnyType}};
+}
 
 }  // namespace convoy::ops

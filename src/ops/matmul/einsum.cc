@@ -356,7 +356,7 @@ class Einsum final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, -1));
-    CONVOY_CHECK(check_same_type(node, inputs, kSummed));
+    CONVOY_CHECK(check_same_type(node, inputs));
     CONVOY_TRY(const Equation equation, read(node, inputs));
     return one_output(node, inputs[0].desc.type,
                       Dims(equation.sizes.begin(), equation.sizes.begin() + equation.outputs));
@@ -406,6 +406,9 @@ const Einsum einsum;
 
 }  // namespace
 
-std::vector<OperatorRow> einsum_rows() { return {{"Einsum", &einsum, images::mixed, Rate::products, values::mixed}}; }
+std::vector<OperatorRow> einsum_rows() {
+  return {
+      {"Einsum", &einsum, images::mixed, Rate::products, values::mixed, in_place::never, layouts::row_major, kSummed}};
+}
 
 }  // namespace convoy::ops

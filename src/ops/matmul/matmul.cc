@@ -195,7 +195,7 @@ class MatMul final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
-    CONVOY_CHECK(check_same_type(node, inputs, kMathNumeric));
+    CONVOY_CHECK(check_same_type(node, inputs));
     Dims dims;
     if (auto shape = matmul_shape(node, inputs[0].desc.dims, inputs[1].desc.dims, 0, 1, &dims); !shape.ok()) {
       return shape.error();
@@ -261,7 +261,7 @@ class Gemm final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 3));
-    CONVOY_CHECK(check_same_type(node, inputs, kMathNumeric));
+    CONVOY_CHECK(check_same_type(node, inputs));
     CONVOY_TRY(const MatMulShape shape, gemm_shape(node, inputs));
     if (auto bias = gemm_bias(node, inputs, shape); !bias.ok()) return bias.error();
     return one_output(node, inputs[0].desc.type, {shape.m, shape.n});
@@ -304,8 +304,10 @@ std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& sh
 }
 
 std::vector<OperatorRow> matmul_rows() {
-  return {{"MatMul", &matmul, images::matmul, Rate::products, values::mixed},
-          {"Gemm", &gemm, images::gemm, Rate::products, values::mixed}};
+  return {
+      {"MatMul", &matmul, images::matmul, Rate::products, values::mixed, in_place::never, layouts::row_major,
+       kMathNumeric},
+      {"Gemm", &gemm, images::gemm, Rate::products, values::mixed, in_place::never, layouts::row_major, kMathNumeric}};
 }
 
 }  // namespace convoy::ops

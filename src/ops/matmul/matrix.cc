@@ -13,8 +13,6 @@ namespace {
 
 class Trilu final : public Operator {
  public:
-  int in_place_input(const NodeDesc&) const override { return 0; }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 2));
     CONVOY_CHECK(check_type(node, inputs, 1, only(DataType::s64)));
@@ -78,7 +76,6 @@ class Det final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     const Dims& dims = inputs[0].desc.dims;
     if (dims.size() < 2 || dims.back() != dims[dims.size() - 2]) {
       return bad_node(node, "input 0 has dims [" + to_string(dims) + "]; square matrices are needed");
@@ -110,8 +107,8 @@ const Det det;
 }  // namespace
 
 std::vector<OperatorRow> matrix_rows() {
-  return {{"Trilu", &trilu, images::mixed, Rate::moves, values::mixed},
-          {"Det", &det, images::mixed, Rate::others, values::mixed}};
+  return {{"Trilu", &trilu, images::mixed, Rate::moves, values::mixed, in_place::first, layouts::row_major, kEveryType},
+          {"Det", &det, images::mixed, Rate::others, values::mixed, in_place::never, layouts::row_major, kMathFloats}};
 }
 
 }  // namespace convoy::ops

@@ -4,16 +4,16 @@
 
 #include <numeric>
 
-#include "ops/movement/strided_copy.h"
+#include "ops/movement/map_copy.h"
 #include "ops/operator_row.h"
+#include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
 
-class CenterCropPad final : public Operator {
+class CenterCropPad final : public MapOperator {
  public:
   std::vector<int> shape_inputs(const NodeDesc&) const override { return {1}; }
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
@@ -36,31 +36,25 @@ class CenterCropPad final : public Operator {
     }
     return one_output(node, inputs[0].desc.type, std::move(out));
   }
-
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    const TensorDesc& x = inputs[0].desc;
-    const TensorDesc& y = outputs[0];
-    CONVOY_CHECK(check_mappable(node, y));
-    MappedCopy copy(x, y, [&](int d, std::int64_t i) -> std::int64_t {
-      const std::int64_t at =
-          x.dims[d] >= y.dims[d] ? i + (x.dims[d] - y.dims[d]) / 2 : i - (y.dims[d] - x.dims[d]) / 2;
-      return at >= 0 && at < x.dims[d] ? at : -1;
-    });
-    return make_plan(node, [copy](auto in, auto out, const ExecContext& context) -> Result<void> {
-      constexpr std::uint64_t kZero = 0;
-      copy.run(in[0], out[0], &kZero, context);
-      return {};
-    });
-  }
 };
+
+std::vector<IndexMap> map_of_center_crop_pad(const NodeDesc&, std::span<const Input> inputs,
+                                             std::span<const TensorDesc> outputs) {
+  std::vector<Index> indices;
+  for (int d = 0; d < inputs[0].desc.rank(); ++d) {
+    const std::int64_t x = inputs[0].desc.dims[d], y = outputs[0].dims[d];
+    indices.push_back({x >= y ? (x - y) / 2 : -((y - x) / 2), {{d}}});
+  }
+  return {map_of(inputs[0].desc, outputs[0], std::move(indices))};
+}
 
 const CenterCropPad center_crop_pad;
 
 }  // namespace
 
 std::vector<OperatorRow> center_crop_pad_rows() {
-  return {{"CenterCropPad", &center_crop_pad, images::mixed, Rate::moves, values::mixed}};
+  return {{"CenterCropPad", &center_crop_pad, images::mixed, Rate::moves, values::joined_by(map_of_center_crop_pad),
+           in_place::never, layouts::plain, kEveryType}};
 }
 
 }  // namespace convoy::ops

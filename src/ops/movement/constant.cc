@@ -117,7 +117,6 @@ class ConstantOfShape final : public Operator {
 class ShapeLike : public Operator {
  public:
   bool folds_from_shapes() const override { return true; }
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout) const override { return true; }
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
     CONVOY_TRY(const Dims values, values_of(node, inputs[0].desc));
@@ -198,11 +197,14 @@ const EyeLike eye_like;
 }  // namespace
 
 std::vector<OperatorRow> constant_rows() {
-  return {{"Constant", &constant, images::mixed, Rate::others, values::mixed},
-          {"ConstantOfShape", &constant_of_shape, images::mixed, Rate::others, values::mixed},
-          {"Shape", &shape, images::mixed, Rate::others, values::mixed},
-          {"Size", &size, images::mixed, Rate::others, values::mixed},
-          {"EyeLike", &eye_like, images::mixed, Rate::others, values::mixed}};
+  return {{"Constant", &constant, images::mixed, Rate::others, values::mixed, in_place::never, layouts::row_major,
+           kEveryType},
+          {"ConstantOfShape", &constant_of_shape, images::mixed, Rate::others, values::mixed, in_place::never,
+           layouts::row_major, kEveryType},
+          {"Shape", &shape, images::mixed, Rate::others, values::mixed, in_place::never, layouts::all, kEveryType},
+          {"Size", &size, images::mixed, Rate::others, values::mixed, in_place::never, layouts::all, kEveryType},
+          {"EyeLike", &eye_like, images::mixed, Rate::others, values::mixed, in_place::never, layouts::row_major,
+           kEveryType}};
 }
 
 }  // namespace convoy::ops

@@ -1,37 +1,13 @@
 // Identity, BitCast, and Dropout as inference sees it: the output is the input, the mask all ones.
 #include <fmt/format.h>
 
-#include <cstring>
-
+#include "ops/movement/map_copy.h"
+#include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
 #include "ops/support.h"
 
 namespace convoy::ops {
 namespace {
-
-Result<void> copy_bytes(const void* from, void* to, std::int64_t bytes, const ExecContext& context) {
-  if (from == to) return {};
-  parallel_for(context, bytes, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, end - begin);
-  });
-  return {};
-}
-
-// A copy that also changes the layout, where a constant arrives in one layout and leaves in another.
-Result<void> copy_elements(const BroadcastLoop& loop, std::size_t bytes, const void* from, void* to,
-                           const ExecContext& context) {
-  dispatch_bytes(bytes, [&]<class T>(Tag<T>) {
-    parallel_for(context, loop.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
-      loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-        for (std::int64_t i = 0; i < count; ++i) {
-          static_cast<T*>(to)[at[0] + i * loop.inner_stride(0)] =
-              static_cast<const T*>(from)[at[1] + i * loop.inner_stride(1)];
-        }
-      });
-    });
-  });
-  return {};
-}
 
 class Identity : public Operator {
  public:
@@ -40,24 +16,11 @@ class Identity : public Operator {
     return one_output(node, inputs[0].desc.type, inputs[0].desc.dims);
   }
 
-  bool accepts(const NodeDesc&, std::span<const Input> inputs, Layout layout) const override {
-    return is_plain(layout) || (layout != Layout::strided && inputs[0].constant == nullptr);
-  }
-  int in_place_input(const NodeDesc&) const override { return 0; }
-
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    const TensorDesc& x = inputs[0].desc;
-    if (x.strides == outputs[0].strides && x.channel_block == outputs[0].channel_block) {
-      return make_plan(
-          node, [bytes = x.bytes()](std::span<const void* const> in, std::span<void* const> out,
-                                    const ExecContext& context) { return copy_bytes(in[0], out[0], bytes, context); });
-    }
-    return make_plan(node,
-                     [loop = BroadcastLoop({outputs[0], x}), bytes = size_of(x.type)](
-                         std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) {
-                       return copy_elements(loop, bytes, in[0], out[0], context);
-                     });
+    const TensorDesc &x = inputs[0].desc, &y = outputs[0];
+    if (x.strides == y.strides && x.channel_block == y.channel_block) return plan_of_bytes(node, x.bytes());
+    return plan_of_copy(node, StridedCopy(size_of(x.type), y.dims, x.strides, y.strides));
   }
 };
 
@@ -86,7 +49,7 @@ class BitCast final : public Identity {
   }
 };
 
-class Dropout final : public Operator {
+class Dropout final : public MapOperator {
  public:
   // Training mode is an input since opset 12, and with it the ratio; both decide whether the node can be planned.
   std::vector<int> shape_inputs(const NodeDesc& node) const override {
@@ -95,7 +58,6 @@ class Dropout final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, node.opset >= 12 ? 3 : 1, 2));
-    CONVOY_CHECK(check_type(node, inputs, 0, kFloats));
     if (is_present(inputs, 2)) {
       CONVOY_TRY(const std::vector<std::int64_t> training, constant_integers(node, inputs, 2));
       double ratio = 0.5;
@@ -119,27 +81,18 @@ class Dropout final : public Operator {
     }
     return outputs;
   }
-
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  int in_place_input(const NodeDesc&) const override { return 0; }
-
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    const BroadcastLoop loop({outputs[0], inputs[0].desc});
-    return make_plan(
-        node,
-        [loop, outputs = std::vector<TensorDesc>(outputs.begin(), outputs.end())](
-            std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
-          if (out.size() > 1 && out[1] != nullptr) {
-            dispatch<kAnyType>(outputs[1].type, [&]<class T>(Tag<T>) {
-              std::fill_n(static_cast<T*>(out[1]), outputs[1].elements(), T(1));
-            });
-          }
-          if (in[0] == out[0]) return {};
-          return copy_elements(loop, size_of(outputs[0].type), in[0], out[0], context);
-        });
-  }
 };
+
+Taken layouts_of_identity(const NodeDesc&, std::span<const Input> inputs, Layout layout) {
+  return layouts::where(is_plain(layout) || (layout != Layout::strided && inputs[0].constant == nullptr));
+}
+
+std::vector<IndexMap> maps_of_dropout(const NodeDesc& node, std::span<const Input> inputs,
+                                      std::span<const TensorDesc> outputs) {
+  std::vector<IndexMap> maps = maps::broadcast(node, inputs, outputs);
+  if (outputs.size() > 1) maps.push_back({.dims = outputs[1].dims, .sources = {}, .fill = 1});  // the mask
+  return maps;
+}
 
 const BitCast op_BitCast;
 const Identity op_Identity;
@@ -148,9 +101,12 @@ const Dropout op_Dropout;
 }  // namespace
 
 std::vector<OperatorRow> identity_rows() {
-  return {{"BitCast", &op_BitCast, images::element_wise, Rate::moves, values::mixed},
-          {"Identity", &op_Identity, images::element_wise, Rate::moves, values::moved},
-          {"Dropout", &op_Dropout, images::one_output, Rate::moves, values::mixed}};
+  return {{"BitCast", &op_BitCast, images::element_wise, Rate::moves, values::mixed, in_place::first,
+           layouts_of_identity, kEveryType},
+          {"Identity", &op_Identity, images::element_wise, Rate::moves, values::moved_by(maps::broadcast),
+           in_place::first, layouts_of_identity, kEveryType},
+          {"Dropout", &op_Dropout, images::one_output, Rate::moves, values::joined_by(maps_of_dropout), in_place::first,
+           layouts::plain, kFloats}};
 }
 
 }  // namespace convoy::ops

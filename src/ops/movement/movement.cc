@@ -1,4 +1,4 @@
-// Operators that are one strided copy: Transpose, Slice, Expand, Concat and Split.
+// Transpose, Slice, Expand, Concat and Split: what their index maps say.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,18 +8,31 @@
 #include <optional>
 
 #include "ops/blocks.h"
+#include "ops/movement/map_copy.h"
 #include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace {
 
-// Where the whole is in blocks of channels, so are the parts (a constant may be without): whole blocks are moved.
-TensorDesc as_in(const TensorDesc& desc, const TensorDesc& whole) {
-  return whole.channel_block == 1 ? desc : blocks_as_dim(desc, whole.channel_block);
+Result<std::vector<int>> permutation(const NodeDesc& node, int rank) {
+  Dims reversed(rank);
+  for (int d = 0; d < rank; ++d) reversed[d] = rank - 1 - d;
+  CONVOY_TRY(const Dims perm, node.integers("perm", reversed));
+  if (static_cast<int>(perm.size()) != rank) {
+    return bad_node(node, fmt::format("perm has {} entries for an input of rank {}", perm.size(), rank));
+  }
+  std::vector<bool> seen(rank);
+  for (const std::int64_t d : perm) {
+    if (d < 0 || d >= rank || seen[d]) {
+      return bad_node(node, fmt::format("perm=[{}] is no permutation", fmt::join(perm, ",")));
+    }
+    seen[d] = true;
+  }
+  return std::vector<int>(perm.begin(), perm.end());
 }
 
-class Transpose final : public Operator {
+class Transpose final : public MapOperator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
@@ -29,50 +42,65 @@ class Transpose final : public Operator {
     for (const int d : order) to.push_back(from[d]);
     return one_output(node, inputs[0].desc.type, std::move(to));
   }
-
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    CONVOY_TRY(const std::vector<int> order, permutation(node, inputs[0].desc.rank()));
-    Dims strides;
-    for (const int d : order) strides.push_back(inputs[0].desc.strides[d]);
-    const StridedCopy copy(size_of(outputs[0].type), outputs[0].dims, strides, outputs[0].strides);
-    return make_plan(node, [copy](auto in, auto out, const ExecContext& context) -> Result<void> {
-      copy.run(in[0], out[0], context);
-      return {};
-    });
-  }
-
- private:
-  static Result<std::vector<int>> permutation(const NodeDesc& node, int rank) {
-    Dims reversed(rank);
-    for (int d = 0; d < rank; ++d) reversed[d] = rank - 1 - d;
-    CONVOY_TRY(const Dims perm, node.integers("perm", reversed));
-    if (static_cast<int>(perm.size()) != rank) {
-      return bad_node(node, fmt::format("perm has {} entries for an input of rank {}", perm.size(), rank));
-    }
-    std::vector<bool> seen(rank);
-    for (const std::int64_t d : perm) {
-      if (d < 0 || d >= rank || seen[d]) {
-        return bad_node(node, fmt::format("perm=[{}] is no permutation", fmt::join(perm, ",")));
-      }
-      seen[d] = true;
-    }
-    return std::vector<int>(perm.begin(), perm.end());
-  }
 };
 
-class Slice final : public Operator {
+std::vector<IndexMap> map_of_transpose(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs) {
+  const auto order = permutation(node, inputs[0].desc.rank());
+  if (!order.ok()) return {};
+  std::vector<Index> indices(order->size());
+  for (std::size_t d = 0; d < order->size(); ++d) indices[(*order)[d]].terms = {{static_cast<int>(d)}};
+  return {map_of(inputs[0].desc, outputs[0], std::move(indices))};
+}
+
+struct Ranges {  // one entry per dim of the data
+  Dims start, step, count;
+};
+
+Result<Dims> list(const NodeDesc& node, std::span<const Input> inputs, int index, const char* name, Dims fallback) {
+  if (node.opset < 10) return node.integers(name, std::move(fallback));
+  if (!is_present(inputs, index)) return fallback;
+  return constant_integers(node, inputs, index);
+}
+
+Result<Ranges> read(const NodeDesc& node, std::span<const Input> inputs) {
+  const Dims& dims = inputs[0].desc.dims;
+  const int rank = static_cast<int>(dims.size());
+  CONVOY_TRY(const Dims starts, list(node, inputs, 1, "starts", {}));
+  CONVOY_TRY(const Dims ends, list(node, inputs, 2, "ends", {}));
+  Dims first(starts.size());
+  std::iota(first.begin(), first.end(), 0);
+  CONVOY_TRY(const Dims given, list(node, inputs, 3, "axes", first));
+  CONVOY_TRY(const Dims steps, list(node, inputs, 4, "steps", Dims(starts.size(), 1)));
+  if (ends.size() != starts.size() || given.size() != starts.size() || steps.size() != starts.size()) {
+    return bad_node(node, fmt::format("starts, ends, axes and steps have {}, {}, {} and {} entries", starts.size(),
+                                      ends.size(), given.size(), steps.size()));
+  }
+  CONVOY_TRY(const std::vector<int> axes, normalize_axes(node, given, rank));
+  Ranges ranges{Dims(rank, 0), Dims(rank, 1), dims};
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t dim = dims[axes[i]];
+    const std::int64_t step = steps[i];
+    if (step == 0) return bad_node(node, fmt::format("steps[{}] is 0", i));
+    // numpy's clamping: a position counts from the end where negative, then saturates.
+    const std::int64_t low = step > 0 ? 0 : -1;
+    const std::int64_t high = step > 0 ? dim : dim - 1;
+    const auto clamp = [&](std::int64_t at) { return std::clamp(at < 0 ? at + dim : at, low, std::max(low, high)); };
+    const std::int64_t start = clamp(starts[i]), end = clamp(ends[i]);
+    const std::int64_t length = step > 0 ? end - start : start - end;
+    // Written so that steps of INT64_MIN and INT64_MAX do not overflow.
+    const std::uint64_t size = step > 0 ? step : -static_cast<std::uint64_t>(step);
+    ranges.count[axes[i]] = length <= 0 ? 0 : 1 + static_cast<std::int64_t>((length - 1) / size);
+    ranges.start[axes[i]] = length <= 0 ? 0 : start;
+    ranges.step[axes[i]] = step;
+  }
+  return ranges;
+}
+
+class Slice final : public MapOperator {
  public:
   std::vector<int> shape_inputs(const NodeDesc& node) const override {
     return node.opset >= 10 ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{};
-  }
-  // Blocks where it takes whole ones.
-  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
-    if (is_plain(layout)) return true;
-    const std::int64_t block = channel_block(layout);
-    const auto ranges = read(node, inputs);
-    return ranges.ok() && fills_blocks(inputs[0].desc, block) && ranges->count[1] > 0 &&
-           ranges->count[1] % block == 0 && ranges->start[1] % block == 0 && ranges->step[1] == 1;
   }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -80,82 +108,30 @@ class Slice final : public Operator {
     CONVOY_TRY(Ranges ranges, read(node, inputs));
     return one_output(node, inputs[0].desc.type, std::move(ranges.count));
   }
-
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    CONVOY_TRY(Ranges ranges, read(node, inputs));
-    if (const std::int64_t block = inputs[0].desc.channel_block;
-        block > 1) {  // the channels of a block are its last dim
-      ranges.start[1] /= block;
-      ranges.start.push_back(0);
-      ranges.step.push_back(1);
-      ranges.count[1] /= block;
-      ranges.count.push_back(block);
-    }
-    const TensorDesc y = as_in(outputs[0], inputs[0].desc);
-    std::int64_t offset = 0;
-    Dims strides = as_in(inputs[0].desc, inputs[0].desc).strides;
-    for (std::size_t d = 0; d < strides.size(); ++d) {
-      offset += ranges.start[d] * strides[d];
-      strides[d] = ranges.count[d] > 1 ? strides[d] * ranges.step[d] : 0;
-    }
-    const std::size_t size = size_of(y.type);
-    if (y.elements() == 0) offset = 0;
-    const StridedCopy copy(size, y.dims, strides, y.strides);
-    return make_plan(node, [copy, size, offset](auto in, auto out, const ExecContext& context) -> Result<void> {
-      copy.run(at_element(in[0], offset, size), out[0], context);
-      return {};
-    });
-  }
-
- private:
-  struct Ranges {  // one entry per dim of the data
-    Dims start, step, count;
-  };
-
-  static Result<Dims> list(const NodeDesc& node, std::span<const Input> inputs, int index, const char* name,
-                           Dims fallback) {
-    if (node.opset < 10) return node.integers(name, std::move(fallback));
-    if (!is_present(inputs, index)) return fallback;
-    return constant_integers(node, inputs, index);
-  }
-
-  static Result<Ranges> read(const NodeDesc& node, std::span<const Input> inputs) {
-    const Dims& dims = inputs[0].desc.dims;
-    const int rank = static_cast<int>(dims.size());
-    CONVOY_TRY(const Dims starts, list(node, inputs, 1, "starts", {}));
-    CONVOY_TRY(const Dims ends, list(node, inputs, 2, "ends", {}));
-    Dims first(starts.size());
-    std::iota(first.begin(), first.end(), 0);
-    CONVOY_TRY(const Dims given, list(node, inputs, 3, "axes", first));
-    CONVOY_TRY(const Dims steps, list(node, inputs, 4, "steps", Dims(starts.size(), 1)));
-    if (ends.size() != starts.size() || given.size() != starts.size() || steps.size() != starts.size()) {
-      return bad_node(node, fmt::format("starts, ends, axes and steps have {}, {}, {} and {} entries", starts.size(),
-                                        ends.size(), given.size(), steps.size()));
-    }
-    CONVOY_TRY(const std::vector<int> axes, normalize_axes(node, given, rank));
-    Ranges ranges{Dims(rank, 0), Dims(rank, 1), dims};
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      const std::int64_t dim = dims[axes[i]];
-      const std::int64_t step = steps[i];
-      if (step == 0) return bad_node(node, fmt::format("steps[{}] is 0", i));
-      // numpy's clamping: a position counts from the end where negative, then saturates.
-      const std::int64_t low = step > 0 ? 0 : -1;
-      const std::int64_t high = step > 0 ? dim : dim - 1;
-      const auto clamp = [&](std::int64_t at) { return std::clamp(at < 0 ? at + dim : at, low, std::max(low, high)); };
-      const std::int64_t start = clamp(starts[i]), end = clamp(ends[i]);
-      const std::int64_t length = step > 0 ? end - start : start - end;
-      // Written so that steps of INT64_MIN and INT64_MAX do not overflow.
-      const std::uint64_t size = step > 0 ? step : -static_cast<std::uint64_t>(step);
-      ranges.count[axes[i]] = length <= 0 ? 0 : 1 + static_cast<std::int64_t>((length - 1) / size);
-      ranges.start[axes[i]] = length <= 0 ? 0 : start;
-      ranges.step[axes[i]] = step;
-    }
-    return ranges;
-  }
 };
 
-class Expand final : public Operator {
+// Blocks where it takes whole ones.
+Taken layouts_of_slice(const NodeDesc& node, std::span<const Input> inputs, Layout layout) {
+  if (is_plain(layout)) return Taken::as_it_is;
+  const std::int64_t block = channel_block(layout);
+  const auto ranges = read(node, inputs);
+  return layouts::where(ranges.ok() && fills_blocks(inputs[0].desc, block) && ranges->count[1] > 0 &&
+                        ranges->count[1] % block == 0 && ranges->start[1] % block == 0 && ranges->step[1] == 1);
+}
+
+std::vector<IndexMap> map_of_slice(const NodeDesc& node, std::span<const Input> inputs,
+                                   std::span<const TensorDesc> outputs) {
+  const auto ranges = read(node, inputs);
+  if (!ranges.ok()) return {};
+  std::vector<Index> indices;
+  for (std::size_t d = 0; d < ranges->count.size(); ++d) {
+    indices.push_back({ranges->start[d], {}});
+    if (ranges->count[d] > 1) indices.back().terms = {{static_cast<int>(d), ranges->step[d]}};
+  }
+  return {map_of(inputs[0].desc, outputs[0], std::move(indices))};
+}
+
+class Expand final : public MapOperator {
  public:
   std::vector<int> shape_inputs(const NodeDesc&) const override { return {1}; }
 
@@ -169,26 +145,6 @@ class Expand final : public Operator {
     CONVOY_TRY(Dims dims, broadcast_dims(node, both));
     return one_output(node, inputs[0].desc.type, std::move(dims));
   }
-
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    const TensorDesc& x = inputs[0].desc;
-    Dims strides(outputs[0].rank(), 0);
-    for (int d = 0; d < x.rank(); ++d) {
-      if (x.dims[d] != 1) strides[outputs[0].rank() - x.rank() + d] = x.strides[d];
-    }
-    const StridedCopy copy(size_of(x.type), outputs[0].dims, strides, outputs[0].strides);
-    return make_plan(node, [copy](auto in, auto out, const ExecContext& context) -> Result<void> {
-      copy.run(in[0], out[0], context);
-      return {};
-    });
-  }
-};
-
-// A copy per part, from or to a window of the whole that starts `offset` elements in.
-struct Part {
-  StridedCopy copy;
-  std::int64_t offset;
 };
 
 bool is_packed_in(const std::vector<int>& order, const TensorDesc& desc) {
@@ -224,18 +180,22 @@ std::optional<SideBySide> side_by_side(const TensorDesc& whole, const std::vecto
   return found;
 }
 
-class Concat final : public Operator {
- public:
-  // Every part has to fill its blocks.
-  bool accepts(const NodeDesc&, std::span<const Input> inputs, Layout layout) const override {
-    return is_plain(layout) || std::ranges::all_of(inputs, [&](const Input& input) {
-             return fills_blocks(input.desc, channel_block(layout));
-           });
-  }
+// Where the whole is in blocks of channels, so are the parts (a constant may be without): whole blocks are moved.
+TensorDesc as_in(const TensorDesc& desc, const TensorDesc& whole) {
+  return whole.channel_block == 1 ? desc : blocks_as_dim(desc, whole.channel_block);
+}
 
+Result<int> axis_of(const NodeDesc& node, std::span<const Input> inputs) {
+  if (!node.has("axis")) return bad_node(node, "attribute 'axis' is required");
+  CONVOY_TRY(const std::int64_t axis, node.integer("axis", 0));
+  return normalize_axis(node, axis, inputs[0].desc.rank(), "axis");
+}
+
+class Concat final : public MapOperator {
+ public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, -1));
-    CONVOY_CHECK(check_same_type(node, inputs, kAnyType));
+    CONVOY_CHECK(check_same_type(node, inputs));
     Dims dims = inputs[0].desc.dims;
     CONVOY_TRY(const int axis, axis_of(node, inputs));
     for (std::size_t i = 1; i < inputs.size(); ++i) {
@@ -253,25 +213,12 @@ class Concat final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const int axis, axis_of(node, inputs));
-    const std::size_t size = size_of(outputs[0].type);
-    std::vector<Part> parts;
-    std::vector<TensorDesc> descs;
-    std::int64_t at = 0;
-    const TensorDesc whole = as_in(outputs[0], outputs[0]);
-    for (const Input& input : inputs) descs.push_back(as_in(input.desc, outputs[0]));
-    if (auto rows = side_by_side(whole, descs, axis)) return make_plan(node, joined(*std::move(rows)));
-    for (const TensorDesc& part : descs) {
-      parts.push_back({StridedCopy(size, part.dims, part.strides, whole.strides), at * whole.strides[axis]});
-      at += part.dims[axis];
-    }
-    return make_plan(node, [parts, size](auto in, auto out, const ExecContext& context) -> Result<void> {
-      for (std::size_t i = 0; i < parts.size(); ++i) {
-        parts[i].copy.run(in[i], at_element(out[0], parts[i].offset, size), context);
-      }
-      return {};
-    });
+    std::vector<TensorDesc> parts;
+    for (const Input& input : inputs) parts.push_back(as_in(input.desc, outputs[0]));
+    auto rows = side_by_side(as_in(outputs[0], outputs[0]), parts, axis);
+    return rows ? make_plan(node, joined(*std::move(rows))) : MapOperator::plan(node, inputs, outputs, request);
   }
 
  private:
@@ -299,25 +246,40 @@ class Concat final : public Operator {
       return {};
     };
   }
-
-  static Result<int> axis_of(const NodeDesc& node, std::span<const Input> inputs) {
-    if (!node.has("axis")) return bad_node(node, "attribute 'axis' is required");
-    CONVOY_TRY(const std::int64_t axis, node.integer("axis", 0));
-    return normalize_axis(node, axis, inputs[0].desc.rank(), "axis");
-  }
 };
 
-class Split final : public Operator {
+// Every part has to fill its blocks.
+Taken layouts_of_concat(const NodeDesc&, std::span<const Input> inputs, Layout layout) {
+  return layouts::where(is_plain(layout) || std::ranges::all_of(inputs, [&](const Input& input) {
+                          return fills_blocks(input.desc, channel_block(layout));
+                        }));
+}
+
+// All dims as they are but one of them, from `at` on.
+std::vector<Index> shifted(int rank, int axis, std::int64_t at) {
+  std::vector<Index> indices;
+  for (int d = 0; d < rank; ++d) indices.push_back({d == axis ? at : 0, {{d}}});
+  return indices;
+}
+
+std::vector<IndexMap> map_of_concat(const NodeDesc& node, std::span<const Input> inputs,
+                                    std::span<const TensorDesc> outputs) {
+  const auto axis = axis_of(node, inputs);
+  if (!axis.ok()) return {};
+  IndexMap map{outputs[0].dims, {}};
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const TensorDesc& part = inputs[i].desc;
+    map.sources.push_back({static_cast<int>(i), part.dims, shifted(part.rank(), *axis, -at)});
+    at += part.dims[*axis];
+  }
+  return {std::move(map)};
+}
+
+class Split final : public MapOperator {
  public:
   std::vector<int> shape_inputs(const NodeDesc& node) const override {
     return node.opset >= 13 ? std::vector<int>{1} : std::vector<int>{};
-  }
-  // Every part has to fill its blocks.
-  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
-    if (is_plain(layout)) return true;
-    const auto parts = infer(node, inputs);
-    return parts.ok() && std::ranges::all_of(
-                             *parts, [&](const TensorDesc& part) { return fills_blocks(part, channel_block(layout)); });
   }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -333,27 +295,6 @@ class Split final : public Operator {
       outputs.push_back(std::move(desc));
     }
     return outputs;
-  }
-
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    CONVOY_TRY(const std::int64_t given, node.integer("axis", 0));
-    CONVOY_TRY(const int axis, normalize_axis(node, given, inputs[0].desc.rank(), "axis"));
-    const TensorDesc whole = as_in(inputs[0].desc, inputs[0].desc);
-    const std::size_t size = size_of(whole.type);
-    std::vector<Part> parts;
-    std::int64_t at = 0;
-    for (const TensorDesc& output : outputs) {
-      const TensorDesc part = as_in(output, inputs[0].desc);
-      parts.push_back({StridedCopy(size, part.dims, whole.strides, part.strides), at * whole.strides[axis]});
-      at += part.dims[axis];
-    }
-    return make_plan(node, [parts, size](auto in, auto out, const ExecContext& context) -> Result<void> {
-      for (std::size_t i = 0; i < parts.size(); ++i) {
-        if (out[i] != nullptr) parts[i].copy.run(at_element(in[0], parts[i].offset, size), out[i], context);
-      }
-      return {};
-    });
   }
 
  private:
@@ -391,20 +332,50 @@ class Split final : public Operator {
   }
 };
 
+const Split split;
+
+// Every part has to fill its blocks.
+Taken layouts_of_split(const NodeDesc& node, std::span<const Input> inputs, Layout layout) {
+  if (is_plain(layout)) return Taken::as_it_is;
+  const auto parts = split.infer(node, inputs);
+  return layouts::where(parts.ok() && std::ranges::all_of(*parts, [&](const TensorDesc& part) {
+                          return fills_blocks(part, channel_block(layout));
+                        }));
+}
+
+std::vector<IndexMap> maps_of_split(const NodeDesc& node, std::span<const Input> inputs,
+                                    std::span<const TensorDesc> outputs) {
+  const int rank = inputs[0].desc.rank();
+  const auto given = node.integer("axis", 0);
+  const auto axis = given.ok() ? normalize_axis(node, *given, rank, "axis") : given.error();
+  if (!axis.ok()) return {};
+  std::vector<IndexMap> maps;
+  std::int64_t at = 0;
+  for (const TensorDesc& output : outputs) {
+    maps.push_back(map_of(inputs[0].desc, output, shifted(rank, *axis, at)));
+    at += output.dims[*axis];
+  }
+  return maps;
+}
+
 const Transpose transpose;
 const Slice slice;
 const Expand expand;
 const Concat concat;
-const Split split;
 
 }  // namespace
 
 std::vector<OperatorRow> movement_rows() {
-  return {{"Transpose", &transpose, images::transpose, Rate::transposes, values::moved},
-          {"Slice", &slice, images::slice, Rate::moves, values::moved},
-          {"Expand", &expand, images::element_wise, Rate::moves, values::moved},
-          {"Concat", &concat, images::concat, Rate::moves, values::mixed},
-          {"Split", &split, images::along_first, Rate::moves, values::moved}};
+  return {{"Transpose", &transpose, images::transpose, Rate::transposes, values::moved_by(map_of_transpose),
+           in_place::never, layouts::row_major, kEveryType},
+          {"Slice", &slice, images::slice, Rate::moves, values::moved_by(map_of_slice), in_place::never,
+           layouts_of_slice, kEveryType},
+          {"Expand", &expand, images::element_wise, Rate::moves, values::moved_by(maps::broadcast), in_place::never,
+           layouts::row_major, kEveryType},
+          {"Concat", &concat, images::concat, Rate::moves, values::joined_by(map_of_concat), in_place::never,
+           layouts_of_concat, kAnyType},
+          {"Split", &split, images::along_first, Rate::moves, values::moved_by(maps_of_split), in_place::never,
+           layouts_of_split, kEveryType}};
 }
 
 }  // namespace convoy::ops

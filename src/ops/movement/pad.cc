@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "ops/movement/map_copy.h"
 #include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
 
@@ -12,12 +13,81 @@ namespace convoy::ops {
 namespace {
 
 // Pads may be negative: they cut, before anything is padded.
+enum class Mode { constant, reflect, edge, wrap };
+// What is left of a dim where pads cut: [begin, end).
+struct Kept {
+  std::int64_t begin, end;
+  std::int64_t size() const { return end - begin; }
+};
+struct Pads {
+  Mode mode = Mode::constant;
+  Dims before, after;  // one per dim
+  Kept kept(std::size_t d, std::int64_t dim) const {
+    return {-std::min<std::int64_t>(before[d], 0), dim + std::min<std::int64_t>(after[d], 0)};
+  }
+};
+
+std::int64_t source(Mode mode, std::int64_t at, std::int64_t dim) {
+  if (at >= 0 && at < dim) return at;
+  switch (mode) {
+    case Mode::constant:
+      return -1;
+    case Mode::edge:
+      return at < 0 ? 0 : dim - 1;
+    case Mode::wrap:
+      return (at % dim + dim) % dim;
+    case Mode::reflect:
+      break;
+  }
+  if (dim == 1) return 0;
+  const std::int64_t period = 2 * (dim - 1);
+  const std::int64_t phase = (at % period + period) % period;
+  return phase < dim ? phase : period - phase;
+}
+
+Result<Pads> read(const NodeDesc& node, std::span<const Input> inputs) {
+  Pads pads;
+  CONVOY_TRY(const std::string mode, node.text("mode", "constant"));
+  if (mode == "reflect") {
+    pads.mode = Mode::reflect;
+  } else if (mode == "edge") {
+    pads.mode = Mode::edge;
+  } else if (mode == "wrap") {
+    pads.mode = Mode::wrap;
+  } else if (mode != "constant") {
+    return bad_node(node, "mode='" + mode + "' is not constant, reflect, edge or wrap");
+  }
+  const int rank = inputs[0].desc.rank();
+  Dims given;
+  if (node.opset >= 11) {
+    CONVOY_TRY(given, constant_integers(node, inputs, 1));
+  } else {
+    CONVOY_TRY(given, node.integers("pads", {}));
+  }
+  std::vector<int> axes;
+  if (is_present(inputs, 3)) {
+    CONVOY_TRY(const Dims named, constant_integers(node, inputs, 3));
+    CONVOY_TRY(axes, normalize_axes(node, named, rank));
+  } else {
+    for (int d = 0; d < rank; ++d) axes.push_back(d);
+  }
+  if (given.size() != 2 * axes.size()) {
+    return bad_node(node, fmt::format("pads has {} entries for {} axes", given.size(), axes.size()));
+  }
+  pads.before.assign(rank, 0);
+  pads.after.assign(rank, 0);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    pads.before[axes[i]] = given[i];
+    pads.after[axes[i]] = given[axes.size() + i];
+  }
+  return pads;
+}
+
 class Pad final : public Operator {
  public:
   std::vector<int> shape_inputs(const NodeDesc& node) const override {
     return node.opset >= 11 ? std::vector<int>{1, 3} : std::vector<int>{};
   }
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(node.opset >= 11 ? check_counts(node, inputs, 2, 4) : check_counts(node, inputs, 1, 1));
@@ -65,83 +135,11 @@ class Pad final : public Operator {
       return {};
     });
   }
-
- private:
-  enum class Mode { constant, reflect, edge, wrap };
-  // What is left of a dim where pads cut: [begin, end).
-  struct Kept {
-    std::int64_t begin, end;
-    std::int64_t size() const { return end - begin; }
-  };
-  struct Pads {
-    Mode mode = Mode::constant;
-    Dims before, after;  // one per dim
-    Kept kept(std::size_t d, std::int64_t dim) const {
-      return {-std::min<std::int64_t>(before[d], 0), dim + std::min<std::int64_t>(after[d], 0)};
-    }
-  };
-
-  static std::int64_t source(Mode mode, std::int64_t at, std::int64_t dim) {
-    if (at >= 0 && at < dim) return at;
-    switch (mode) {
-      case Mode::constant:
-        return -1;
-      case Mode::edge:
-        return at < 0 ? 0 : dim - 1;
-      case Mode::wrap:
-        return (at % dim + dim) % dim;
-      case Mode::reflect:
-        break;
-    }
-    if (dim == 1) return 0;
-    const std::int64_t period = 2 * (dim - 1);
-    const std::int64_t phase = (at % period + period) % period;
-    return phase < dim ? phase : period - phase;
-  }
-
-  static Result<Pads> read(const NodeDesc& node, std::span<const Input> inputs) {
-    Pads pads;
-    CONVOY_TRY(const std::string mode, node.text("mode", "constant"));
-    if (mode == "reflect") {
-      pads.mode = Mode::reflect;
-    } else if (mode == "edge") {
-      pads.mode = Mode::edge;
-    } else if (mode == "wrap") {
-      pads.mode = Mode::wrap;
-    } else if (mode != "constant") {
-      return bad_node(node, "mode='" + mode + "' is not constant, reflect, edge or wrap");
-    }
-    const int rank = inputs[0].desc.rank();
-    Dims given;
-    if (node.opset >= 11) {
-      CONVOY_TRY(given, constant_integers(node, inputs, 1));
-    } else {
-      CONVOY_TRY(given, node.integers("pads", {}));
-    }
-    std::vector<int> axes;
-    if (is_present(inputs, 3)) {
-      CONVOY_TRY(const Dims named, constant_integers(node, inputs, 3));
-      CONVOY_TRY(axes, normalize_axes(node, named, rank));
-    } else {
-      for (int d = 0; d < rank; ++d) axes.push_back(d);
-    }
-    if (given.size() != 2 * axes.size()) {
-      return bad_node(node, fmt::format("pads has {} entries for {} axes", given.size(), axes.size()));
-    }
-    pads.before.assign(rank, 0);
-    pads.after.assign(rank, 0);
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      pads.before[axes[i]] = given[i];
-      pads.after[axes[i]] = given[axes.size() + i];
-    }
-    return pads;
-  }
 };
 
-class Tile final : public Operator {
+class Tile final : public MapOperator {
  public:
   std::vector<int> shape_inputs(const NodeDesc&) const override { return {1}; }
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
@@ -157,18 +155,29 @@ class Tile final : public Operator {
     }
     return one_output(node, inputs[0].desc.type, std::move(dims));
   }
-
-  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    const TensorDesc& x = inputs[0].desc;
-    CONVOY_CHECK(check_mappable(node, outputs[0]));
-    MappedCopy copy(x, outputs[0], [&](int d, std::int64_t i) { return i % x.dims[d]; });
-    return make_plan(node, [copy](auto in, auto out, const ExecContext& context) -> Result<void> {
-      copy.run(in[0], out[0], nullptr, context);
-      return {};
-    });
-  }
 };
+
+std::vector<IndexMap> map_of_pad(const NodeDesc& node, std::span<const Input> inputs,
+                                 std::span<const TensorDesc> outputs) {
+  const auto pads = read(node, inputs);
+  const auto value = node.real("value", 0);
+  if (!pads.ok() || !value.ok() || pads->mode != Mode::constant) return {};
+  std::vector<Index> indices;
+  for (int d = 0; d < inputs[0].desc.rank(); ++d) indices.push_back({-pads->before[d], {{d}}});
+  IndexMap map = map_of(inputs[0].desc, outputs[0], std::move(indices));
+  map.fill = *value;
+  map.fill_input = is_present(inputs, 2) ? 2 : -1;
+  return {std::move(map)};
+}
+
+std::vector<IndexMap> map_of_tile(const NodeDesc&, std::span<const Input> inputs, std::span<const TensorDesc> outputs) {
+  const TensorDesc& x = inputs[0].desc;
+  std::vector<Index> indices;
+  for (int d = 0; d < x.rank(); ++d) {
+    indices.push_back({0, {{d, 1, 1, x.dims[d] == outputs[0].dims[d] ? 0 : x.dims[d]}}});
+  }
+  return {map_of(x, outputs[0], std::move(indices))};
+}
 
 const Pad pad;
 const Tile tile;
@@ -176,8 +185,10 @@ const Tile tile;
 }  // namespace
 
 std::vector<OperatorRow> pad_rows() {
-  return {{"Pad", &pad, images::pad, Rate::moves, values::mixed},
-          {"Tile", &tile, images::each_alone, Rate::moves, values::moved}};
+  return {{"Pad", &pad, images::pad, Rate::moves, values::joined_by(map_of_pad), in_place::never, layouts::plain,
+           kEveryType},
+          {"Tile", &tile, images::each_alone, Rate::moves, values::moved_by(map_of_tile), in_place::never,
+           layouts::plain, kEveryType}};
 }
 
 }  // namespace convoy::ops

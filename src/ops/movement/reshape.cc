@@ -1,8 +1,7 @@
 // Operators that give the same elements other dims: Reshape, Flatten, Squeeze, Unsqueeze.
 #include <fmt/format.h>
 
-#include <cstring>
-
+#include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
 #include "ops/support.h"
 
@@ -15,7 +14,6 @@ class ReshapeLike : public Operator {
   std::vector<int> shape_inputs(const NodeDesc& node) const override {
     return takes_dims_input(node) ? std::vector<int>{1} : std::vector<int>{};
   }
-  int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     const bool two = takes_dims_input(node);
@@ -26,17 +24,7 @@ class ReshapeLike : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input>,
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    const std::int64_t bytes = outputs[0].elements() * static_cast<std::int64_t>(size_of(outputs[0].type));
-    return make_plan(node,
-                     [bytes](std::span<const void* const> in, std::span<void* const> out,
-                             const ExecContext& context) -> Result<void> {
-                       if (in[0] == out[0]) return {};
-                       parallel_for(context, bytes, 1, [&](std::int64_t begin, std::int64_t end) {
-                         std::memcpy(static_cast<char*>(out[0]) + begin, static_cast<const char*>(in[0]) + begin,
-                                     end - begin);
-                       });
-                       return {};
-                     });
+    return plan_of_bytes(node, outputs[0].elements() * static_cast<std::int64_t>(size_of(outputs[0].type)));
   }
 
  protected:
@@ -153,10 +141,14 @@ const Unsqueeze unsqueeze;
 }  // namespace
 
 std::vector<OperatorRow> reshape_rows() {
-  return {{"Reshape", &reshape, images::each_alone, Rate::moves, values::moved},
-          {"Flatten", &flatten, images::along_last, Rate::moves, values::moved},
-          {"Squeeze", &squeeze, images::over_axes, Rate::moves, values::moved},
-          {"Unsqueeze", &unsqueeze, images::unsqueeze, Rate::moves, values::moved}};
+  return {{"Reshape", &reshape, images::each_alone, Rate::moves, values::moved_by(maps::reshaped), in_place::first,
+           layouts::row_major, kEveryType},
+          {"Flatten", &flatten, images::along_last, Rate::moves, values::moved_by(maps::reshaped), in_place::first,
+           layouts::row_major, kEveryType},
+          {"Squeeze", &squeeze, images::over_axes, Rate::moves, values::moved_by(maps::reshaped), in_place::first,
+           layouts::row_major, kEveryType},
+          {"Unsqueeze", &unsqueeze, images::unsqueeze, Rate::moves, values::moved_by(maps::reshaped), in_place::first,
+           layouts::row_major, kEveryType}};
 }
 
 }  // namespace convoy::ops

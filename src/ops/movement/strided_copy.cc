@@ -321,6 +321,23 @@ void StridedCopy::run(const void* from, void* to, const ExecContext& context) co
   });
 }
 
+std::unique_ptr<OpPlan> plan_of_copy(const NodeDesc& node, const StridedCopy& copy) {
+  return make_plan(node, [copy](auto in, auto out, const ExecContext& context) -> Result<void> {
+    if (in[0] != out[0]) copy.run(in[0], out[0], context);
+    return {};
+  });
+}
+
+std::unique_ptr<OpPlan> plan_of_bytes(const NodeDesc& node, std::int64_t bytes) {
+  return make_plan(node, [bytes](auto in, auto out, const ExecContext& context) -> Result<void> {
+    if (in[0] == out[0]) return {};
+    parallel_for(context, bytes, 1, [&](std::int64_t begin, std::int64_t end) {
+      std::memcpy(static_cast<char*>(out[0]) + begin, static_cast<const char*>(in[0]) + begin, end - begin);
+    });
+    return {};
+  });
+}
+
 Result<void> check_mappable(const NodeDesc& node, const TensorDesc& y) {
   constexpr std::int64_t kLongest = std::int64_t{1} << 27;
   for (const std::int64_t dim : y.dims) {

@@ -36,6 +36,12 @@ class StridedCopy {
 void copy_rows(const void* from, std::int64_t from_step, void* to, std::int64_t to_step, std::int64_t rows,
                std::int64_t bytes, std::int64_t times = 1);
 
+// What copies its first input so.
+std::unique_ptr<OpPlan> plan_of_copy(const NodeDesc& node, const StridedCopy& copy);
+
+// Of what only gives its first input's bytes, which may be where they are to be.
+std::unique_ptr<OpPlan> plan_of_bytes(const NodeDesc& node, std::int64_t bytes);
+
 // The address of element `offset`.
 inline const void* at_element(const void* data, std::int64_t offset, std::size_t element_size) {
   return static_cast<const char*>(data) + offset * static_cast<std::int64_t>(element_size);

@@ -170,13 +170,6 @@ class BatchNormalization final : public Operator {
     return outputs;
   }
 
-  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
-    if (is_plain(layout)) return true;
-    const auto p = parameters_of(node);
-    return p.ok() && p->spatial && fills_blocks(inputs[0].desc, channel_block(layout));
-  }
-  int in_place_input(const NodeDesc&) const override { return 0; }
-
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const Parameters p, parameters_of(node));
@@ -265,12 +258,19 @@ class BatchNormalization final : public Operator {
   }
 };
 
+Taken layouts_of_batch_normalization(const NodeDesc& node, std::span<const Input> inputs, Layout layout) {
+  if (is_plain(layout)) return Taken::as_it_is;
+  const auto p = parameters_of(node);
+  return layouts::where(p.ok() && p->spatial && fills_blocks(inputs[0].desc, channel_block(layout)));
+}
+
 const BatchNormalization op_BatchNormalization;
 
 }  // namespace
 
 std::vector<OperatorRow> batch_normalization_rows() {
-  return {{"BatchNormalization", &op_BatchNormalization, images::one_output, Rate::elements, values::mixed}};
+  return {{"BatchNormalization", &op_BatchNormalization, images::one_output, Rate::elements, values::mixed,
+           in_place::first, layouts_of_batch_normalization, kMathFloats}};
 }
 
 }  // namespace convoy::ops

@@ -47,14 +47,11 @@ class Lrn final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     if (auto p = parameters_of(node); !p.ok()) return p.error();
     const TensorDesc& x = inputs[0].desc;
     if (x.rank() < 2) return bad_node(node, fmt::format("input 0 has rank {}, it needs N and C", x.rank()));
     return one_output(node, x.type, x.dims);
   }
-
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
@@ -106,7 +103,8 @@ const Lrn op_LRN;
 }  // namespace
 
 std::vector<OperatorRow> lrn_rows() {
-  return {{"LRN", &op_LRN, images::each_alone, Rate::channel_normalizations, values::mixed}};
+  return {{"LRN", &op_LRN, images::each_alone, Rate::channel_normalizations, values::mixed, in_place::never,
+           layouts::plain, kMathFloats}};
 }
 
 }  // namespace convoy::ops

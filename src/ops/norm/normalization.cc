@@ -225,7 +225,7 @@ class LayerNormalization final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, about_zero_ ? 2 : 3, about_zero_ ? 1 : 3));
-    CONVOY_CHECK(check_same_type(node, inputs, kMathFloats));
+    CONVOY_CHECK(check_same_type(node, inputs));
     if (auto epsilon = node.real("epsilon", 1e-5); !epsilon.ok()) return epsilon.error();
     const TensorDesc& x = inputs[0].desc;
     CONVOY_TRY(const int axis, axis_of(node, x));
@@ -250,8 +250,6 @@ class LayerNormalization final : public Operator {
     }
     return outputs;
   }
-
-  int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
@@ -300,11 +298,22 @@ class LayerNormalization final : public Operator {
 // A vector of `count` values along the second dim of [N, count, rest].
 TensorDesc along_second(const TensorDesc& x, std::int64_t count) { return TensorDesc::packed(x.type, {count, 1}); }
 
+std::unique_ptr<OpPlan> plan_of_rows(const NodeDesc& node, DataType type, const Rows& rows) {
+  return dispatch<kMathFloats>(type, [&]<class T>(Tag<T>) {
+    return make_plan(node,
+                     [rows](std::span<const void* const> in, std::span<void* const> out,
+                            const ExecContext& context) -> Result<void> {
+                       normalize_rows<T>(rows, in, out[0], context, [](std::int64_t, const Moments&, double) {});
+                       return {};
+                     });
+  });
+}
+
 class GroupNormalization final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 3));
-    CONVOY_CHECK(check_same_type(node, inputs, kMathFloats));
+    CONVOY_CHECK(check_same_type(node, inputs));
     if (auto epsilon = node.real("epsilon", 1e-5); !epsilon.ok()) return epsilon.error();
     const TensorDesc& x = inputs[0].desc;
     if (x.rank() < 2) return bad_node(node, fmt::format("input 0 has rank {}, it needs N and C", x.rank()));
@@ -322,8 +331,6 @@ class GroupNormalization final : public Operator {
     return one_output(node, x.type, x.dims);
   }
 
-  int in_place_input(const NodeDesc&) const override { return 0; }
-
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
                                        const PlanRequest& request) const override {
     const TensorDesc& x = inputs[0].desc;
@@ -336,14 +343,7 @@ class GroupNormalization final : public Operator {
     const TensorDesc vector = along_second(x, count);
     const Rows rows{x.dims[0] * groups, size, epsilon, BroadcastLoop({view, view, vector, vector}),
                     row_functions(request.cpu.isa)};
-    return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
-      return make_plan(node,
-                       [rows](std::span<const void* const> in, std::span<void* const> out,
-                              const ExecContext& context) -> Result<void> {
-                         normalize_rows<T>(rows, in, out[0], context, [](std::int64_t, const Moments&, double) {});
-                         return {};
-                       });
-    });
+    return plan_of_rows(node, x.type, rows);
   }
 
  private:
@@ -357,7 +357,7 @@ class InstanceNormalization final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 3));
-    CONVOY_CHECK(check_same_type(node, inputs, kMathFloats));
+    CONVOY_CHECK(check_same_type(node, inputs));
     if (auto epsilon = node.real("epsilon", 1e-5); !epsilon.ok()) return epsilon.error();
     const TensorDesc& x = inputs[0].desc;
     if (x.rank() < 2) return bad_node(node, fmt::format("input 0 has rank {}, it needs N and C", x.rank()));
@@ -371,10 +371,6 @@ class InstanceNormalization final : public Operator {
   }
 
   // A constant stays in nchw, so it can't be read beside an nhwc output.
-  bool accepts(const NodeDesc&, std::span<const Input> inputs, Layout layout) const override {
-    return layout == Layout::nchw || (layout == Layout::nhwc && inputs[0].constant == nullptr);
-  }
-  int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
                                        const PlanRequest& request) const override {
@@ -397,14 +393,7 @@ class InstanceNormalization final : public Operator {
     const TensorDesc vector = along_second(x, channels);
     const Rows rows{batch * channels, pixels, epsilon, BroadcastLoop({view, view, vector, vector}),
                     row_functions(request.cpu.isa)};
-    return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
-      return make_plan(node,
-                       [rows](std::span<const void* const> in, std::span<void* const> out,
-                              const ExecContext& context) -> Result<void> {
-                         normalize_rows<T>(rows, in, out[0], context, [](std::int64_t, const Moments&, double) {});
-                         return {};
-                       });
-    });
+    return plan_of_rows(node, x.type, rows);
   }
 
  private:
@@ -469,6 +458,10 @@ class InstanceNormalization final : public Operator {
   }
 };
 
+Taken layouts_of_instance_normalization(const NodeDesc& node, std::span<const Input> inputs, Layout layout) {
+  return (inputs[0].constant == nullptr ? layouts::plain : layouts::row_major)(node, inputs, layout);
+}
+
 constexpr LayerNormalization op_LayerNormalization(false), op_RMSNormalization(true);
 const GroupNormalization op_GroupNormalization;
 const InstanceNormalization op_InstanceNormalization;
@@ -476,11 +469,14 @@ const InstanceNormalization op_InstanceNormalization;
 }  // namespace
 
 std::vector<OperatorRow> normalization_rows() {
-  return {
-      {"LayerNormalization", &op_LayerNormalization, images::along_last, Rate::normalizations, values::mixed},
-      {"RMSNormalization", &op_RMSNormalization, images::along_last, Rate::normalizations, values::mixed},
-      {"GroupNormalization", &op_GroupNormalization, images::each_alone, Rate::normalizations, values::mixed},
-      {"InstanceNormalization", &op_InstanceNormalization, images::each_alone, Rate::normalizations, values::mixed}};
+  return {{"LayerNormalization", &op_LayerNormalization, images::along_last, Rate::normalizations, values::mixed,
+           in_place::first, layouts::row_major, kMathFloats},
+          {"RMSNormalization", &op_RMSNormalization, images::along_last, Rate::normalizations, values::mixed,
+           in_place::first, layouts::row_major, kMathFloats},
+          {"GroupNormalization", &op_GroupNormalization, images::each_alone, Rate::normalizations, values::mixed,
+           in_place::first, layouts::row_major, kMathFloats},
+          {"InstanceNormalization", &op_InstanceNormalization, images::each_alone, Rate::normalizations, values::mixed,
+           in_place::first, layouts_of_instance_normalization, kMathFloats}};
 }
 
 }  // namespace convoy::ops

@@ -69,14 +69,10 @@ class NormalizeOverAxes final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     if (auto axes = F::axes(node, inputs[0].desc); !axes.ok()) return axes.error();
     if (auto f = F::make(node); !f.ok()) return f.error();
     return one_output(node, inputs[0].desc.type, inputs[0].desc.dims);
   }
-
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
@@ -229,8 +225,9 @@ const NormalizeOverAxes<LpNorm> op_LpNormalization;
 
 std::vector<OperatorRow> normalization_over_axes_rows() {
   return {{"MeanVarianceNormalization", &op_MeanVarianceNormalization, images::mean_variance,
-           Rate::channel_normalizations, values::mixed},
-          {"LpNormalization", &op_LpNormalization, images::along_last, Rate::functions, values::mixed}};
+           Rate::channel_normalizations, values::mixed, in_place::first, layouts::plain, kMathFloats},
+          {"LpNormalization", &op_LpNormalization, images::along_last, Rate::functions, values::mixed, in_place::first,
+           layouts::plain, kMathFloats}};
 }
 
 }  // namespace convoy::ops

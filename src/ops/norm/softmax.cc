@@ -47,26 +47,24 @@ void normalize(Kind kind, const T* x, T* y, std::int64_t size, std::int64_t stri
   }
 }
 
+// One axis, or all from it on, as softmax was defined up to opset 12.
+bool one_axis(const NodeDesc& node) { return node.opset >= 13; }
+
+Result<int> axis_of(const NodeDesc& node, int rank) {
+  CONVOY_TRY(const std::int64_t axis, node.integer("axis", one_axis(node) ? -1 : 1));
+  if (rank == 0 && (axis == 0 || axis == -1)) return 0;
+  return normalize_axis(node, axis, rank, "axis", one_axis(node) ? 0 : 1);
+}
+
 class Softmax final : public Operator {
  public:
   constexpr explicit Softmax(Kind kind) : kind_(kind) {}
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     if (auto axis = axis_of(node, inputs[0].desc.rank()); !axis.ok()) return axis.error();
     return one_output(node, inputs[0].desc.type, inputs[0].desc.dims);
   }
-
-  // A constant stays in nchw. Over all dims of an image the order of elements matters to no one but Hardmax, which
-  // takes the first of equals.
-  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
-    if (layout != Layout::nhwc) return layout == Layout::nchw;
-    const Result<int> axis = axis_of(node, inputs[0].desc.rank());
-    return axis.ok() && inputs[0].constant == nullptr && (one_axis(node) || (*axis <= 1 && kind_ != Kind::hardmax));
-  }
-
-  int in_place_input(const NodeDesc&) const override { return 0; }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
@@ -91,14 +89,6 @@ class Softmax final : public Operator {
   }
 
  private:
-  static bool one_axis(const NodeDesc& node) { return node.opset >= 13; }
-
-  static Result<int> axis_of(const NodeDesc& node, int rank) {
-    CONVOY_TRY(const std::int64_t axis, node.integer("axis", one_axis(node) ? -1 : 1));
-    if (rank == 0 && (axis == 0 || axis == -1)) return 0;
-    return normalize_axis(node, axis, rank, "axis", one_axis(node) ? 0 : 1);
-  }
-
   static Fold fold_of(const NodeDesc& node, const TensorDesc& x, int axis) {
     Fold fold;
     for (int d = 0; d < x.rank(); ++d) {
@@ -229,6 +219,15 @@ class Softmax final : public Operator {
   Kind kind_;
 };
 
+// A constant stays in nchw. Over all dims of an image the order of elements matters to no one but Hardmax, which takes
+// the first of equals.
+template <bool kOfAll>
+Taken layouts_of_softmax(const NodeDesc& node, std::span<const Input> inputs, Layout layout) {
+  const Result<int> axis = axis_of(node, inputs[0].desc.rank());
+  const bool apart = axis.ok() && inputs[0].constant == nullptr && (one_axis(node) || (*axis <= 1 && kOfAll));
+  return (apart ? layouts::plain : layouts::row_major)(node, inputs, layout);
+}
+
 const Softmax op_Softmax(Kind::softmax);
 const Softmax op_LogSoftmax(Kind::log_softmax);
 const Softmax op_Hardmax(Kind::hardmax);
@@ -236,9 +235,12 @@ const Softmax op_Hardmax(Kind::hardmax);
 }  // namespace
 
 std::vector<OperatorRow> softmax_rows() {
-  return {{"Softmax", &op_Softmax, images::along_last, Rate::functions, values::mixed},
-          {"LogSoftmax", &op_LogSoftmax, images::along_last, Rate::functions, values::mixed},
-          {"Hardmax", &op_Hardmax, images::along_last, Rate::others, values::mixed}};
+  return {{"Softmax", &op_Softmax, images::along_last, Rate::functions, values::mixed, in_place::first,
+           layouts_of_softmax<true>, kMathFloats},
+          {"LogSoftmax", &op_LogSoftmax, images::along_last, Rate::functions, values::mixed, in_place::first,
+           layouts_of_softmax<true>, kMathFloats},
+          {"Hardmax", &op_Hardmax, images::along_last, Rate::others, values::mixed, in_place::first,
+           layouts_of_softmax<false>, kMathFloats}};
 }
 
 }  // namespace convoy::ops

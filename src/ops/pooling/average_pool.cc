@@ -48,12 +48,8 @@ struct L2Op {
 
 class SumPool : public Operator {
  public:
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  bool treats_channels_alike(const NodeDesc&, std::span<const Input>) const override { return true; }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     CONVOY_CHECK(check_own(node));
     CONVOY_TRY(const PoolGeometry geometry, read_pooling(node, inputs[0].desc.dims));
     return one_output(node, inputs[0].desc.type, pooled_dims(geometry, inputs[0].desc.dims));
@@ -126,8 +122,10 @@ const LpPool lp_pool;
 }  // namespace
 
 std::vector<OperatorRow> average_pool_rows() {
-  return {{"AveragePool", &average_pool, images::each_alone, Rate::windows, values::mixed},
-          {"LpPool", &lp_pool, images::each_alone, Rate::windows, values::mixed}};
+  return {{"AveragePool", &average_pool, images::each_alone, Rate::windows, values::mixed, in_place::never,
+           layouts::channels_alike, kMathFloats},
+          {"LpPool", &lp_pool, images::each_alone, Rate::windows, values::mixed, in_place::never,
+           layouts::channels_alike, kMathFloats}};
 }
 
 }  // namespace convoy::ops

@@ -152,12 +152,8 @@ void reduce_channels(const Planes<T>& planes, const ExecContext& context) {
 template <Kind kKind>
 class GlobalPool final : public Operator {
  public:
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  bool treats_channels_alike(const NodeDesc&, std::span<const Input>) const override { return true; }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     Dims dims = inputs[0].desc.dims;
     if (dims.size() < 2) return bad_node(node, "input 0 has dims [" + to_string(dims) + "]; rank 2 or more is needed");
     std::fill(dims.begin() + 2, dims.end(), 1);
@@ -205,9 +201,12 @@ const GlobalPool<Kind::lp> global_lp_pool;
 }  // namespace
 
 std::vector<OperatorRow> global_pool_rows() {
-  return {{"GlobalAveragePool", &global_average_pool, images::each_alone, Rate::reductions, values::mixed},
-          {"GlobalMaxPool", &global_max_pool, images::each_alone, Rate::reductions, values::mixed},
-          {"GlobalLpPool", &global_lp_pool, images::each_alone, Rate::reductions, values::mixed}};
+  return {{"GlobalAveragePool", &global_average_pool, images::each_alone, Rate::reductions, values::mixed,
+           in_place::never, layouts::channels_alike, kMathFloats},
+          {"GlobalMaxPool", &global_max_pool, images::each_alone, Rate::reductions, values::mixed, in_place::never,
+           layouts::channels_alike, kMathFloats},
+          {"GlobalLpPool", &global_lp_pool, images::each_alone, Rate::reductions, values::mixed, in_place::never,
+           layouts::channels_alike, kMathFloats}};
 }
 
 }  // namespace convoy::ops

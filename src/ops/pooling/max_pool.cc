@@ -144,14 +144,8 @@ void max_pool_rows(const PoolGeometry& geometry, const TensorDesc& x_desc, const
 
 class MaxPool final : public Operator {
  public:
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  bool treats_channels_alike(const NodeDesc& node, std::span<const Input>) const override {
-    return node.output_count == 1;  // an index counts elements of the whole tensor
-  }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1, 2));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMaxPoolTypes));
     CONVOY_TRY(const PoolGeometry geometry, read_pooling(node, inputs[0].desc.dims));
     if (auto order = node.integer("storage_order", 0); !order.ok()) return order.error();
     const Dims dims = pooled_dims(geometry, inputs[0].desc.dims);
@@ -208,7 +202,6 @@ class MaxUnpool final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 3));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     CONVOY_CHECK(check_type(node, inputs, 1, only(DataType::s64)));
     const Dims& from = inputs[0].desc.dims;
     if (inputs[1].desc.dims != from) return bad_node(node, "inputs 0 and 1 must have the same dims");
@@ -321,14 +314,21 @@ class MaxUnpool final : public Operator {
   }
 };
 
+// An index counts elements of the whole tensor, so only values are there in blocks.
+Taken layouts_of_max_pool(const NodeDesc& node, std::span<const Input> inputs, Layout layout) {
+  return (node.output_count == 1 ? layouts::channels_alike : layouts::plain)(node, inputs, layout);
+}
+
 const MaxPool max_pool;
 const MaxUnpool max_unpool;
 
 }  // namespace
 
 std::vector<OperatorRow> max_pool_rows() {
-  return {{"MaxPool", &max_pool, images::one_output, Rate::windows, values::moved},
-          {"MaxUnpool", &max_unpool, images::mixed, Rate::others, values::mixed}};
+  return {{"MaxPool", &max_pool, images::one_output, Rate::windows, values::selected, in_place::never,
+           layouts_of_max_pool, kMaxPoolTypes},
+          {"MaxUnpool", &max_unpool, images::mixed, Rate::others, values::mixed, in_place::never, layouts::row_major,
+           kMathFloats}};
 }
 
 }  // namespace convoy::ops

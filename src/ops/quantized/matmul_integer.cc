@@ -178,8 +178,10 @@ const QLinearMatMul qlinear_matmul;
 }  // namespace
 
 std::vector<OperatorRow> matmul_integer_rows() {
-  return {{"MatMulInteger", &matmul_integer, images::matmul_integer, Rate::others, values::mixed},
-          {"QLinearMatMul", &qlinear_matmul, images::qlinear_matmul, Rate::others, values::mixed}};
+  return {{"MatMulInteger", &matmul_integer, images::matmul_integer, Rate::others, values::mixed, in_place::never,
+           layouts::row_major, kBytes},
+          {"QLinearMatMul", &qlinear_matmul, images::qlinear_matmul, Rate::others, values::mixed, in_place::never,
+           layouts::row_major, kBytes}};
 }
 
 }  // namespace convoy::ops

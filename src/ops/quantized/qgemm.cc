@@ -134,7 +134,8 @@ const QGemm qgemm;
 }  // namespace
 
 std::vector<OperatorRow> qgemm_rows() {
-  return {{"QGemm", &qgemm, images::qgemm, Rate::others, values::mixed, "com.microsoft"}};
+  return {{"QGemm", &qgemm, images::qgemm, Rate::others, values::mixed, in_place::never, layouts::row_major, kBytes,
+           "com.microsoft"}};
 }
 
 }  // namespace convoy::ops

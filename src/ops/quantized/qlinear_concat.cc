@@ -14,8 +14,6 @@ namespace {
 // Inputs: the output's scale and zero point, then x, its scale and zero point for each part.
 class QLinearConcat final : public Operator {
  public:
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 4, -1));
     if (inputs.size() % 3 != 2)
@@ -135,7 +133,8 @@ const QLinearConcat qlinear_concat;
 }  // namespace
 
 std::vector<OperatorRow> qlinear_concat_rows() {
-  return {{"QLinearConcat", &qlinear_concat, images::qlinear_concat, Rate::others, values::mixed, "com.microsoft"}};
+  return {{"QLinearConcat", &qlinear_concat, images::qlinear_concat, Rate::others, values::mixed, in_place::never,
+           layouts::plain, only(DataType::f32), "com.microsoft"}};
 }
 
 }  // namespace convoy::ops

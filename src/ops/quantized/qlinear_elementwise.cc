@@ -27,14 +27,10 @@ struct Product {
 template <class F>
 class QLinearBinary final : public Operator {
  public:
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  int in_place_input(const NodeDesc&) const override { return 0; }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 8));
     if (!is_present(inputs, 3)) return bad_node(node, "input 3 (B) is absent");
     const DataType type = inputs[0].desc.type;
-    CONVOY_CHECK(check_type(node, inputs, 0, kBytes));
     CONVOY_CHECK(check_type(node, inputs, 3, only(type)));
     CONVOY_CHECK(check_quantizer(node, inputs, 1, 2, type));
     CONVOY_CHECK(check_quantizer(node, inputs, 4, 5, type));
@@ -115,9 +111,6 @@ struct Sigmoid {
 template <class F>
 class QLinearUnary final : public Operator {
  public:
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  int in_place_input(const NodeDesc&) const override { return 0; }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_one_tensor(node, inputs));
     const DataType type = inputs[0].desc.type;
@@ -148,12 +141,8 @@ class QLinearUnary final : public Operator {
 // Inputs: x, and a table of 256 values of the output's type that the bytes of x index.
 class Lookup final : public Operator {
  public:
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  int in_place_input(const NodeDesc&) const override { return 0; }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
-    CONVOY_CHECK(check_type(node, inputs, 0, kBytes));
     CONVOY_CHECK(check_type(node, inputs, 1, kBytes));
     if (inputs[1].desc.dims != Dims{256}) {
       return bad_node(node, "input 1 (table) has dims [" + to_string(inputs[1].desc.dims) + "], it must have [256]");
@@ -183,14 +172,16 @@ const Lookup lookup;
 }  // namespace
 
 std::vector<OperatorRow> qlinear_elementwise_rows() {
-  return {
-      {"QLinearAdd", &qlinear_add, images::element_wise, Rate::quantized_arithmetic, values::mapped_bytes,
-       "com.microsoft"},
-      {"QLinearMul", &qlinear_mul, images::element_wise, Rate::quantized_arithmetic, values::mapped_bytes,
-       "com.microsoft"},
-      {"QLinearLeakyRelu", &qlinear_leaky_relu, images::element_wise, Rate::lookups, values::mapped, "com.microsoft"},
-      {"QLinearSigmoid", &qlinear_sigmoid, images::element_wise, Rate::lookups, values::mapped, "com.microsoft"},
-      {"Lookup", &lookup, images::each_alone, Rate::lookups, values::mapped, "convoy"}};
+  return {{"QLinearAdd", &qlinear_add, images::element_wise, Rate::quantized_arithmetic, values::mapped_bytes,
+           in_place::first, layouts::plain, kBytes, "com.microsoft"},
+          {"QLinearMul", &qlinear_mul, images::element_wise, Rate::quantized_arithmetic, values::mapped_bytes,
+           in_place::first, layouts::plain, kBytes, "com.microsoft"},
+          {"QLinearLeakyRelu", &qlinear_leaky_relu, images::element_wise, Rate::lookups, values::mapped,
+           in_place::first, layouts::plain, kBytes, "com.microsoft"},
+          {"QLinearSigmoid", &qlinear_sigmoid, images::element_wise, Rate::lookups, values::mapped, in_place::first,
+           layouts::plain, kBytes, "com.microsoft"},
+          {"Lookup", &lookup, images::each_alone, Rate::lookups, values::mapped, in_place::first, layouts::plain,
+           kBytes, "convoy"}};
 }
 
 }  // namespace convoy::ops

@@ -38,11 +38,6 @@ Result<void> check_window(const NodeDesc& node, const PoolGeometry& geometry) {
 template <bool kGlobal>
 class QLinearAveragePool final : public Operator {
  public:
-  bool accepts(const NodeDesc& node, std::span<const Input>, Layout layout) const override {
-    const auto last = node.integer("channels_last", 0);
-    return layout == Layout::nchw || (layout == Layout::nhwc && last.ok() && *last == 0);
-  }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_one_tensor(node, inputs));
     const DataType type = inputs[0].desc.type;
@@ -99,16 +94,21 @@ class QLinearAveragePool final : public Operator {
   }
 };
 
+Taken layouts_of_pool(const NodeDesc& node, std::span<const Input> inputs, Layout layout) {
+  const auto last = node.integer("channels_last", 0);
+  return (last.ok() && *last == 0 ? layouts::plain : layouts::row_major)(node, inputs, layout);
+}
+
 const QLinearAveragePool<false> qlinear_average_pool;
 const QLinearAveragePool<true> qlinear_global_average_pool;
 
 }  // namespace
 
 std::vector<OperatorRow> qlinear_pool_rows() {
-  return {
-      {"QLinearAveragePool", &qlinear_average_pool, images::each_alone, Rate::others, values::mixed, "com.microsoft"},
-      {"QLinearGlobalAveragePool", &qlinear_global_average_pool, images::each_alone, Rate::others, values::mixed,
-       "com.microsoft"}};
+  return {{"QLinearAveragePool", &qlinear_average_pool, images::each_alone, Rate::others, values::mixed,
+           in_place::never, layouts_of_pool, kBytes, "com.microsoft"},
+          {"QLinearGlobalAveragePool", &qlinear_global_average_pool, images::each_alone, Rate::others, values::mixed,
+           in_place::never, layouts_of_pool, kBytes, "com.microsoft"}};
 }
 
 }  // namespace convoy::ops

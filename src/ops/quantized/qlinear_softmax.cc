@@ -72,7 +72,8 @@ const QLinearSoftmax qlinear_softmax;
 }  // namespace
 
 std::vector<OperatorRow> qlinear_softmax_rows() {
-  return {{"QLinearSoftmax", &qlinear_softmax, images::mixed, Rate::others, values::mixed, "com.microsoft"}};
+  return {{"QLinearSoftmax", &qlinear_softmax, images::mixed, Rate::others, values::mixed, in_place::never,
+           layouts::row_major, kBytes, "com.microsoft"}};
 }
 
 }  // namespace convoy::ops

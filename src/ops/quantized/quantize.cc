@@ -212,13 +212,8 @@ void store_real(bool vectors, const C* values, const Run<C>& run) {
 
 class QuantizeLinear final : public Operator {
  public:
-  bool accepts(const NodeDesc& node, std::span<const Input>, Layout layout) const override {
-    return layout == Layout::nchw || (layout == Layout::nhwc && !node.has("block_size"));
-  }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 3));
-    CONVOY_CHECK(check_type(node, inputs, 0, kQuantizable));
     CONVOY_CHECK(check_type(node, inputs, 1, kScaleTypes | only(DataType::s32)));
     CONVOY_CHECK(check_type(node, inputs, 2, kQuantized));
     CONVOY_CHECK(check_parameters(node, inputs));
@@ -271,13 +266,8 @@ class QuantizeLinear final : public Operator {
 
 class DequantizeLinear final : public Operator {
  public:
-  bool accepts(const NodeDesc& node, std::span<const Input>, Layout layout) const override {
-    return layout == Layout::nchw || (layout == Layout::nhwc && !node.has("block_size"));
-  }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 3));
-    CONVOY_CHECK(check_type(node, inputs, 0, kDequantizable | kStoredIntegers));
     CONVOY_CHECK(check_type(node, inputs, 1, kScaleTypes));
     if (is_present(inputs, 2) && inputs[2].desc.type != inputs[0].desc.type) {
       return bad_node(node, "input 2 (zero point) must have the type of input 0");
@@ -339,7 +329,6 @@ class DynamicQuantizeLinear final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1, 3));
-    CONVOY_CHECK(check_type(node, inputs, 0, only(DataType::f32)));
     CONVOY_TRY(TensorDesc y, make_output(node, DataType::u8, inputs[0].desc.dims));
     std::vector<TensorDesc> outputs{std::move(y), TensorDesc::packed(DataType::f32, {}),
                                     TensorDesc::packed(DataType::u8, {})};
@@ -406,7 +395,6 @@ Result<void> check_quantizer(const NodeDesc& node, std::span<const Input> inputs
 
 Result<void> check_one_tensor(const NodeDesc& node, std::span<const Input> inputs) {
   CONVOY_CHECK(check_counts(node, inputs, 2, 5));
-  CONVOY_CHECK(check_type(node, inputs, 0, kBytes));
   CONVOY_CHECK(check_quantizer(node, inputs, 1, 2, inputs[0].desc.type));
   return check_quantizer(node, inputs, 3, 4, inputs[0].desc.type);
 }
@@ -418,6 +406,10 @@ Quantizer read_quantizer(std::span<const void* const> in, int scale, int zero, D
 
 namespace {
 
+Taken layouts_of_quantizer(const NodeDesc& node, std::span<const Input> inputs, Layout layout) {
+  return (node.has("block_size") ? layouts::row_major : layouts::plain)(node, inputs, layout);
+}
+
 const QuantizeLinear quantize_linear;
 const DequantizeLinear dequantize_linear;
 const DynamicQuantizeLinear dynamic_quantize_linear;
@@ -425,12 +417,16 @@ const DynamicQuantizeLinear dynamic_quantize_linear;
 }  // namespace
 
 std::vector<OperatorRow> quantize_rows() {
-  return {
-      {"QuantizeLinear", &quantize_linear, images::quantize, Rate::quantization, values::mixed},
-      {"DequantizeLinear", &dequantize_linear, images::quantize, Rate::quantization, values::mixed},
-      {"DynamicQuantizeLinear", &dynamic_quantize_linear, images::mixed, Rate::others, values::mixed},
-      {"QuantizeLinear", &quantize_linear, images::quantize, Rate::quantization, values::mixed, "com.microsoft"},
-      {"DequantizeLinear", &dequantize_linear, images::quantize, Rate::quantization, values::mixed, "com.microsoft"}};
+  return {{"QuantizeLinear", &quantize_linear, images::quantize, Rate::quantization, values::mixed, in_place::never,
+           layouts_of_quantizer, kQuantizable},
+          {"DequantizeLinear", &dequantize_linear, images::quantize, Rate::quantization, values::mixed, in_place::never,
+           layouts_of_quantizer, kDequantizable | kStoredIntegers},
+          {"DynamicQuantizeLinear", &dynamic_quantize_linear, images::mixed, Rate::others, values::mixed,
+           in_place::never, layouts::row_major, only(DataType::f32)},
+          {"QuantizeLinear", &quantize_linear, images::quantize, Rate::quantization, values::mixed, in_place::never,
+           layouts_of_quantizer, kQuantizable, "com.microsoft"},
+          {"DequantizeLinear", &dequantize_linear, images::quantize, Rate::quantization, values::mixed, in_place::never,
+           layouts_of_quantizer, kDequantizable | kStoredIntegers, "com.microsoft"}};
 }
 
 }  // namespace convoy::ops

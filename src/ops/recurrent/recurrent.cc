@@ -196,9 +196,12 @@ const Recurrent op_RNN(Cell::rnn);
 }  // namespace
 
 std::vector<OperatorRow> recurrent_rows() {
-  return {{"LSTM", &op_LSTM, images::mixed, Rate::recurrent, values::mixed},
-          {"GRU", &op_GRU, images::mixed, Rate::recurrent, values::mixed},
-          {"RNN", &op_RNN, images::mixed, Rate::recurrent, values::mixed}};
+  return {
+      {"LSTM", &op_LSTM, images::mixed, Rate::recurrent, values::mixed, in_place::never, layouts::row_major,
+       kMathFloats},
+      {"GRU", &op_GRU, images::mixed, Rate::recurrent, values::mixed, in_place::never, layouts::row_major, kMathFloats},
+      {"RNN", &op_RNN, images::mixed, Rate::recurrent, values::mixed, in_place::never, layouts::row_major,
+       kMathFloats}};
 }
 
 }  // namespace convoy::ops

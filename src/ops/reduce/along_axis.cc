@@ -17,14 +17,11 @@ class ArgExtreme final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathNumeric));
     CONVOY_TRY(const std::vector<bool> axis, axis_of(node, inputs[0].desc));
     CONVOY_TRY(const std::int64_t keep_dims, node.integer("keepdims", 1));
     CONVOY_CHECK(last_of(node));
     return one_output(node, DataType::s64, reduced_dims(inputs[0].desc.dims, axis, keep_dims != 0));
   }
-
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
@@ -121,7 +118,6 @@ class Cumulative final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathNumeric));
     CONVOY_CHECK(check_type(node, inputs, 1, kIndices));
     for (const char* name : {"exclusive", "reverse"}) {
       if (auto value = node.integer(name, 0); !value.ok()) return value.error();
@@ -129,12 +125,6 @@ class Cumulative final : public Operator {
     if (inputs[1].desc.elements() != 1) return bad_node(node, "input 1 (axis) must be a scalar");
     if (inputs[0].desc.rank() == 0) return bad_node(node, "input 0 is a scalar, it needs an axis");
     return one_output(node, inputs[0].desc.type, inputs[0].desc.dims);
-  }
-
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  int in_place_input(const NodeDesc& node) const override {
-    const Result<std::int64_t> exclusive = node.integer("exclusive", 0);
-    return exclusive.ok() && *exclusive == 0 ? 0 : -1;
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
@@ -221,13 +211,22 @@ const ArgExtreme op_ArgMin(false);
 const Cumulative op_CumProd(true);
 const Cumulative op_CumSum(false);
 
+int in_place_unless_exclusive(const NodeDesc& node) {
+  const Result<std::int64_t> exclusive = node.integer("exclusive", 0);
+  return exclusive.ok() && *exclusive == 0 ? 0 : -1;
+}
+
 }  // namespace
 
 std::vector<OperatorRow> along_axis_rows() {
-  return {{"ArgMax", &op_ArgMax, images::along_first, Rate::reductions, values::mixed},
-          {"ArgMin", &op_ArgMin, images::along_first, Rate::reductions, values::mixed},
-          {"CumProd", &op_CumProd, images::mixed, Rate::others, values::mixed},
-          {"CumSum", &op_CumSum, images::mixed, Rate::others, values::mixed}};
+  return {{"ArgMax", &op_ArgMax, images::along_first, Rate::reductions, values::mixed, in_place::never, layouts::plain,
+           kMathNumeric},
+          {"ArgMin", &op_ArgMin, images::along_first, Rate::reductions, values::mixed, in_place::never, layouts::plain,
+           kMathNumeric},
+          {"CumProd", &op_CumProd, images::mixed, Rate::others, values::mixed, in_place_unless_exclusive,
+           layouts::plain, kMathNumeric},
+          {"CumSum", &op_CumSum, images::mixed, Rate::others, values::mixed, in_place_unless_exclusive, layouts::plain,
+           kMathNumeric}};
 }
 
 }  // namespace convoy::ops

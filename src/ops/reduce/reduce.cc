@@ -7,6 +7,7 @@
 
 #include "ops/from_real.h"
 #include "ops/math_types.h"
+#include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
 #include "ops/reductions.h"
 #include "ops/row_functions.h"
@@ -459,18 +460,6 @@ void reduce_all(const ReduceLoops& loops, const Elements<V>& elements, const voi
 }
 
 // With noop_with_empty_axes the output is the input, not the reduction of single elements.
-void copy_all(const BroadcastLoop& kept, std::size_t bytes, const void* x, void* y, const ExecContext& context) {
-  dispatch_bytes(bytes, [&]<class T>(Tag<T>) {
-    parallel_for(context, kept.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
-      kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-        T* to = static_cast<T*>(y) + at[0];
-        const T* from = static_cast<const T*>(x) + at[1];
-        for (std::int64_t i = 0; i < count; ++i) to[i * kept.inner_stride(0)] = from[i * kept.inner_stride(1)];
-      });
-    });
-  });
-}
-
 template <template <class> class A, TypeSet kSet>
 class Reduce final : public Operator {
  public:
@@ -482,18 +471,9 @@ class Reduce final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, axes_are_input(node) ? 2 : 1));
-    CONVOY_CHECK(check_type(node, inputs, 0, kSet));
     CONVOY_TRY(const std::vector<bool> reduced, reduced_axes(node, inputs, axes_are_input(node)));
     CONVOY_TRY(const std::int64_t keep_dims, node.integer("keepdims", 1));
     return one_output(node, inputs[0].desc.type, reduced_dims(inputs[0].desc.dims, reduced, keep_dims != 0));
-  }
-
-  // With fewer dims than x, but more than two, y's channels are another dim than x's: one of them would be turned
-  // around.
-  bool accepts(const NodeDesc& node, std::span<const Input> inputs, Layout layout) const override {
-    if (layout != Layout::nhwc) return is_plain(layout);
-    const auto outputs = infer(node, inputs);
-    return outputs.ok() && (outputs->front().rank() < 3 || outputs->front().rank() == inputs[0].desc.rank());
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
@@ -501,13 +481,8 @@ class Reduce final : public Operator {
     CONVOY_TRY(const std::vector<bool> reduced, reduced_axes(node, inputs, axes_are_input(node)));
     const ReduceLoops loops(outputs[0], inputs[0].desc, reduced);
     if (std::find(reduced.begin(), reduced.end(), true) == reduced.end() && !reduced.empty()) {
-      return make_plan(
-          node,
-          [loops, bytes = size_of(inputs[0].desc.type)](std::span<const void* const> in, std::span<void* const> out,
-                                                        const ExecContext& context) -> Result<void> {
-            copy_all(loops.kept, bytes, in[0], out[0], context);
-            return {};
-          });
+      const TensorDesc &x = inputs[0].desc, &y = outputs[0];
+      return plan_of_copy(node, StridedCopy(size_of(x.type), y.dims, x.strides, y.strides));
     }
     return dispatch<kSet>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
       return plan_of(node, loops, elements_of<T>(row_functions(request.cpu.isa), reductions(request.cpu.isa)));
@@ -530,6 +505,13 @@ class Reduce final : public Operator {
   int axes_input_since_;
 };
 
+// With fewer dims than x, but more than two, y's channels are another dim than x's: one of them would be turned around.
+Taken layouts_of_reduce(const NodeDesc& node, std::span<const Input> inputs, Layout layout) {
+  const auto outputs = find_row(node.domain, node.op)->infer(node, inputs);
+  const bool apart = outputs.ok() && (outputs->front().rank() < 3 || outputs->front().rank() == inputs[0].desc.rank());
+  return (apart ? layouts::plain : layouts::row_major)(node, inputs, layout);
+}
+
 constexpr TypeSet kOrdered = kMathNumeric | only(DataType::boolean);
 const Reduce<Sum, kMathNumeric> op_ReduceSum(13);
 const Reduce<Mean, kMathNumeric> op_ReduceMean(18);
@@ -545,18 +527,19 @@ const Reduce<SumSquare, kMathNumeric> op_ReduceSumSquare(18);
 }  // namespace
 
 std::vector<OperatorRow> reduce_rows() {
-  return {
-      {"ReduceSum", &op_ReduceSum, images::over_axes, Rate::reductions, values::mixed},
-      {"ReduceMean", &op_ReduceMean, images::over_axes, Rate::reductions, values::mixed},
-      {"ReduceMax", &op_ReduceMax, images::over_axes, Rate::reductions, values::mixed},
-      {"ReduceMin", &op_ReduceMin, images::over_axes, Rate::reductions, values::mixed},
-      {"ReduceProd", &op_ReduceProd, images::over_axes, Rate::reductions, values::mixed},
-      {"ReduceL1", &op_ReduceL1, images::over_axes, Rate::reductions, values::mixed},
-      {"ReduceL2", &op_ReduceL2, images::over_axes, Rate::reductions, values::mixed},
-      {"ReduceLogSum", &op_ReduceLogSum, images::over_axes, Rate::reductions, values::mixed},
-      {"ReduceLogSumExp", &op_ReduceLogSumExp, images::over_axes, Rate::reductions, values::mixed},
-      {"ReduceSumSquare", &op_ReduceSumSquare, images::over_axes, Rate::reductions, values::mixed},
+  const auto row = [](std::string_view name, const Operator& op, TypeSet types = kMathNumeric) -> OperatorRow {
+    return {name, &op, images::over_axes, Rate::reductions, values::mixed, in_place::never, layouts_of_reduce, types};
   };
+  return {row("ReduceSum", op_ReduceSum),
+          row("ReduceMean", op_ReduceMean),
+          row("ReduceMax", op_ReduceMax, kOrdered),
+          row("ReduceMin", op_ReduceMin, kOrdered),
+          row("ReduceProd", op_ReduceProd),
+          row("ReduceL1", op_ReduceL1),
+          row("ReduceL2", op_ReduceL2),
+          row("ReduceLogSum", op_ReduceLogSum),
+          row("ReduceLogSumExp", op_ReduceLogSumExp),
+          row("ReduceSumSquare", op_ReduceSumSquare)};
 }
 
 }  // namespace convoy::ops

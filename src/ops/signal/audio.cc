@@ -46,7 +46,6 @@ class Window final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
-    CONVOY_CHECK(check_type(node, inputs, 0, kIndices));
     CONVOY_TRY(const std::vector<std::int64_t> sizes, constant_integers(node, inputs, 0));
     if (sizes.size() != 1 || sizes[0] < 0) return bad_node(node, "input 0 (size) must be one number from 0 on");
     if (auto periodic = node.integer("periodic", 1); !periodic.ok()) return periodic.error();
@@ -151,10 +150,14 @@ constexpr MelWeightMatrix mel_weight_matrix;
 }  // namespace
 
 std::vector<OperatorRow> audio_rows() {
-  return {{"HannWindow", &hann, images::mixed, Rate::others, values::mixed},
-          {"HammingWindow", &hamming, images::mixed, Rate::others, values::mixed},
-          {"BlackmanWindow", &blackman, images::mixed, Rate::others, values::mixed},
-          {"MelWeightMatrix", &mel_weight_matrix, images::mixed, Rate::others, values::mixed}};
+  return {
+      {"HannWindow", &hann, images::mixed, Rate::others, values::mixed, in_place::never, layouts::row_major, kIndices},
+      {"HammingWindow", &hamming, images::mixed, Rate::others, values::mixed, in_place::never, layouts::row_major,
+       kIndices},
+      {"BlackmanWindow", &blackman, images::mixed, Rate::others, values::mixed, in_place::never, layouts::row_major,
+       kIndices},
+      {"MelWeightMatrix", &mel_weight_matrix, images::mixed, Rate::others, values::mixed, in_place::never,
+       layouts::row_major, kIndices}};
 }
 
 }  // namespace convoy::ops

@@ -204,7 +204,6 @@ class Dft final : public Operator {
 
   static Result<Form> form_of(const NodeDesc& node, std::span<const Input> inputs) {
     CONVOY_CHECK(check_counts(node, inputs, 1, node.opset < 20 ? 2 : 3));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     const Dims& dims = inputs[0].desc.dims;
     Form form;
     CONVOY_TRY(form.is_real, is_real(node, dims));
@@ -279,7 +278,6 @@ class Stft final : public Operator {
 
   static Result<Form> form_of(const NodeDesc& node, std::span<const Input> inputs) {
     CONVOY_CHECK(check_counts(node, inputs, 2, 4));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     CONVOY_CHECK(check_type(node, inputs, 2, only(inputs[0].desc.type)));
     const Dims& dims = inputs[0].desc.dims;
     Form form;
@@ -319,8 +317,9 @@ const Stft stft;
 }  // namespace
 
 std::vector<OperatorRow> dft_rows() {
-  return {{"DFT", &dft, images::dft, Rate::others, values::mixed},
-          {"STFT", &stft, images::each_alone, Rate::others, values::mixed}};
+  return {{"DFT", &dft, images::dft, Rate::others, values::mixed, in_place::never, layouts::row_major, kMathFloats},
+          {"STFT", &stft, images::each_alone, Rate::others, values::mixed, in_place::never, layouts::row_major,
+           kMathFloats}};
 }
 
 }  // namespace convoy::ops

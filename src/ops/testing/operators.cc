@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "ops/operator_row.h"
+
 namespace convoy::ops {
 
 HostTensor tensor(DataType type, Dims dims, const std::vector<double>& values) {
@@ -33,8 +35,8 @@ NodeDesc node_of(std::string op, std::map<std::string, Attribute> attributes, in
 static Layout layout_of(const TensorDesc& desc, Layout layout) { return desc.rank() >= 3 ? layout : Layout::nchw; }
 
 Result<std::vector<HostTensor>> run_op(const NodeDesc& node, const std::vector<HostTensor>& inputs, const OpRun& how) {
-  const Operator* op = find_operator(node.domain, node.op);
-  if (op == nullptr) return Error{ErrorCode::unsupported, "no operator " + node.op};
+  const OperatorRow* row = find_row(node.domain, node.op);
+  if (row == nullptr) return Error{ErrorCode::unsupported, "no operator " + node.op};
   std::vector<HostTensor> arranged;
   std::vector<Input> descs;
   for (const HostTensor& input : inputs) {
@@ -47,18 +49,18 @@ Result<std::vector<HostTensor>> run_op(const NodeDesc& node, const std::vector<H
     arranged.push_back(copy);
     descs.push_back({true, copy.desc, how.constants ? copy.data.get() : nullptr});
   }
-  CONVOY_TRY(std::vector<TensorDesc> outputs, op->infer(node, descs));
+  CONVOY_TRY(std::vector<TensorDesc> outputs, row->infer(node, descs));
   for (TensorDesc& desc : outputs) desc = desc.with_layout(layout_of(desc, how.layout));
   PlanRequest request;
   request.threads = how.threads;
   request.cpu = capped(cpu_features(), how.isa);
-  CONVOY_TRY(std::unique_ptr<OpPlan> plan, op->plan(node, descs, outputs, request));
+  CONVOY_TRY(std::unique_ptr<OpPlan> plan, row->implementation->plan(node, descs, outputs, request));
 
   std::vector<const void*> in;
   for (const HostTensor& input : arranged) in.push_back(input.data.get());
   std::vector<HostTensor> results;
   std::vector<void*> out;
-  const int shared = op->in_place_input(node);
+  const int shared = row->in_place(node);
   for (const TensorDesc& desc : outputs) {
     CONVOY_TRY(HostTensor result, HostTensor::allocate(desc));
     std::memset(result.data.get(), 0xff, desc.bytes());
@@ -90,21 +92,65 @@ static void expect_equal(const HostTensor& got, const HostTensor& want, double a
   }
 }
 
+std::optional<std::vector<HostTensor>> by_map(const NodeDesc& node, const std::vector<HostTensor>& inputs) {
+  const OperatorRow* const row = find_row(node.domain, node.op);
+  if (row == nullptr) return std::nullopt;
+  std::vector<Input> descs;
+  for (const HostTensor& input : inputs) descs.push_back({input.data != nullptr, input.desc, input.data.get()});
+  const auto outputs = row->infer(node, descs);
+  if (!outputs.ok()) return std::nullopt;
+  const std::vector<IndexMap> maps = row->maps(node, descs, *outputs);
+  if (maps.empty()) return std::nullopt;
+  EXPECT_EQ(maps.size(), outputs->size());
+  std::vector<HostTensor> made;
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    const IndexMap& map = maps[i];
+    EXPECT_EQ(map.dims, (*outputs)[i].dims);
+    made.push_back(*HostTensor::allocate((*outputs)[i]));
+    for (const MapSource& source : map.sources) EXPECT_EQ(source.dims, inputs[source.input].desc.dims);
+    Dims o(map.dims.size(), 0);
+    for (std::int64_t at = 0; at < made[i].desc.elements(); ++at) {
+      std::int64_t rest = at;
+      for (std::size_t d = o.size(); d-- > 0; rest /= map.dims[d]) o[d] = rest % map.dims[d];
+      double value = map.fill_input < 0 ? map.fill : inputs[map.fill_input].at(0);
+      int found = 0;
+      for (const MapSource& source : map.sources) {
+        const std::int64_t offset = source.offset(o);
+        if (offset < 0 && !source.has_all(map.dims)) continue;
+        if (offset < 0) {
+          ADD_FAILURE() << "a source that has all leaves element " << at << " out";
+          return made;
+        }
+        value = inputs[source.input].at(offset);
+        ++found;
+      }
+      EXPECT_LE(found, 1);
+      store_from_double(made[i].desc.type, made[i].data.get(), at, value);
+    }
+  }
+  return made;
+}
+
 void expect_op(const NodeDesc& node, const std::vector<HostTensor>& inputs, const std::vector<HostTensor>& expected,
                double absolute, double relative) {
-  const Operator* op = find_operator(node.domain, node.op);
-  ASSERT_NE(op, nullptr) << node.op;
+  const OperatorRow* row = find_row(node.domain, node.op);
+  ASSERT_NE(row, nullptr) << node.op;
+  constexpr std::int64_t kSmall = 1 << 14;  // elements: of more it takes seconds
+  if (const auto mapped = expected[0].desc.elements() <= kSmall ? by_map(node, inputs) : std::nullopt) {
+    SCOPED_TRACE(node.op + " by its map");
+    for (std::size_t i = 0; i < expected.size(); ++i) expect_equal((*mapped)[i], expected[i], absolute, relative);
+  }
   std::vector<Input> descs;
   for (const HostTensor& input : inputs) descs.push_back({input.data != nullptr, input.desc});
   for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
     for (const int threads : {1, 3}) {
       for (const bool in_place : {false, true}) {
-        if (in_place && op->in_place_input(node) < 0) continue;
+        if (in_place && row->in_place(node) < 0) continue;
         for (const bool constants : {true, false}) {
-          if (!constants && !op->shape_inputs(node).empty()) continue;
+          if (!constants && !row->implementation->shape_inputs(node).empty()) continue;
           for (std::size_t i = 0; i < inputs.size(); ++i)
             descs[i].constant = constants ? inputs[i].data.get() : nullptr;
-          if (!op->accepts(node, descs, layout)) continue;
+          if (row->layouts(node, descs, layout) != Taken::as_it_is) continue;
           SCOPED_TRACE(fmt::format("{} {} threads={} in_place={} constants={}", node.op, name_of(layout, 2), threads,
                                    in_place, constants));
           const auto results = run_op(node, inputs, {layout, threads, in_place, constants});
@@ -147,8 +193,8 @@ HostTensor varied(DataType type, Dims dims, std::mt19937& random) {
 }
 
 void expect_as_portable(const NodeDesc& node, const std::vector<HostTensor>& inputs, double relative, double absolute) {
-  const Operator* op = find_operator(node.domain, node.op);
-  ASSERT_NE(op, nullptr) << node.op;
+  const OperatorRow* row = find_row(node.domain, node.op);
+  ASSERT_NE(row, nullptr) << node.op;
   const auto plain = run_op(node, inputs, {.isa = Isa::portable});
   ASSERT_TRUE(plain.ok()) << node.op << ": " << plain.error().message;
   const auto accepts = [&](Layout layout, bool constants) {
@@ -156,16 +202,16 @@ void expect_as_portable(const NodeDesc& node, const std::vector<HostTensor>& inp
     for (const HostTensor& input : inputs) {
       descs.push_back({input.data != nullptr, input.desc, constants ? input.data.get() : nullptr});
     }
-    return op->accepts(node, descs, layout);
+    return row->layouts(node, descs, layout) == Taken::as_it_is;
   };
   for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
     if (layout == Layout::nhwc && inputs[0].desc.rank() < 3) continue;
     const bool constants = accepts(layout, true);  // else it may take what is none
-    if (!constants && (!op->shape_inputs(node).empty() || !accepts(layout, false))) continue;
+    if (!constants && (!row->implementation->shape_inputs(node).empty() || !accepts(layout, false))) continue;
     for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
       for (const int threads : {1, 3}) {
         for (const bool in_place : {false, true}) {
-          if (in_place && op->in_place_input(node) < 0) continue;
+          if (in_place && row->in_place(node) < 0) continue;
           SCOPED_TRACE(fmt::format("{} {} [{}] {} {} threads={} in_place={}", node.op, name_of(inputs[0].desc.type),
                                    to_string(inputs[0].desc.dims), name_of(isa), name_of(layout, 2), threads,
                                    in_place));

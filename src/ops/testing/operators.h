@@ -36,9 +36,12 @@ struct OpRun {
 Result<std::vector<HostTensor>> run_op(const NodeDesc& node, const std::vector<HostTensor>& inputs,
                                        const OpRun& how = {});
 
-// Runs with 1 and 3 threads, in nchw and (where accepted) nhwc, in place where allowed, with constant inputs and, if
-// there are no shape inputs, without; expects each output's type and dims, and values within
-// absolute + relative * |expected| (NaN matches NaN).
+// What copying by the row's index maps gives, element by element; nothing where it has none.
+std::optional<std::vector<HostTensor>> by_map(const NodeDesc& node, const std::vector<HostTensor>& inputs);
+
+// What its index maps give, and runs with 1 and 3 threads, in nchw and (where accepted) nhwc, in place where allowed,
+// with constant inputs and, if there are no shape inputs, without; expects each output's type and dims, and values
+// within absolute + relative * |expected| (NaN matches NaN).
 void expect_op(const NodeDesc& node, const std::vector<HostTensor>& inputs, const std::vector<HostTensor>& expected,
                double absolute = 1e-6, double relative = 1e-5);
 

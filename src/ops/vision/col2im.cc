@@ -20,7 +20,6 @@ class Col2Im final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 3));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathNumeric));
     CONVOY_TRY(const Blocks blocks, read(node, inputs));
     const Dims& x = inputs[0].desc.dims;
     auto block = checked_elements(blocks.block), count = checked_elements(blocks.count);
@@ -116,7 +115,8 @@ const Col2Im col2im;
 }  // namespace
 
 std::vector<OperatorRow> col2im_rows() {
-  return {{"Col2Im", &col2im, images::each_alone, Rate::others, values::mixed}};
+  return {{"Col2Im", &col2im, images::each_alone, Rate::others, values::mixed, in_place::never, layouts::row_major,
+           kMathNumeric}};
 }
 
 }  // namespace convoy::ops

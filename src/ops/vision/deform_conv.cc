@@ -39,7 +39,7 @@ class DeformConv final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 5));
-    CONVOY_CHECK(check_same_type(node, inputs, kMathFloats));
+    CONVOY_CHECK(check_same_type(node, inputs));
     CONVOY_TRY(const Geometry g, read(node, inputs));
     return one_output(node, inputs[0].desc.type, {g.batch, g.outputs, g.out_h, g.out_w});
   }
@@ -156,7 +156,8 @@ const DeformConv deform_conv;
 }  // namespace
 
 std::vector<OperatorRow> deform_conv_rows() {
-  return {{"DeformConv", &deform_conv, images::deform_conv, Rate::others, values::mixed}};
+  return {{"DeformConv", &deform_conv, images::deform_conv, Rate::others, values::mixed, in_place::never,
+           layouts::row_major, kMathFloats}};
 }
 
 }  // namespace convoy::ops

@@ -209,7 +209,6 @@ class GridSample final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     CONVOY_CHECK(check_type(node, inputs, 1, kMathFloats));
     if (auto sampling = read(node); !sampling.ok()) return sampling.error();
     const Dims &x = inputs[0].desc.dims, &grid = inputs[1].desc.dims;
@@ -308,7 +307,6 @@ class AffineGrid final : public Operator {
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     if (auto align = node.integer("align_corners", 0); !align.ok()) return align.error();
     CONVOY_TRY(const Dims size, constant_integers(node, inputs, 1));
     const Dims& theta = inputs[0].desc.dims;
@@ -363,8 +361,10 @@ const AffineGrid affine_grid;
 }  // namespace
 
 std::vector<OperatorRow> grid_sample_rows() {
-  return {{"GridSample", &grid_sample, images::grid_sample, Rate::others, values::mixed},
-          {"AffineGrid", &affine_grid, images::each_alone, Rate::others, values::mixed}};
+  return {{"GridSample", &grid_sample, images::grid_sample, Rate::others, values::mixed, in_place::never,
+           layouts::row_major, kMathFloats},
+          {"AffineGrid", &affine_grid, images::each_alone, Rate::others, values::mixed, in_place::never,
+           layouts::row_major, kMathFloats}};
 }
 
 }  // namespace convoy::ops

@@ -16,7 +16,6 @@ class MaxRoiPool final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
-    CONVOY_CHECK(check_type(node, inputs, 0, kMathFloats));
     CONVOY_CHECK(check_type(node, inputs, 1, only(inputs[0].desc.type)));
     CONVOY_TRY(const Bins bins, read(node));
     const Dims &x = inputs[0].desc.dims, &rois = inputs[1].desc.dims;
@@ -128,7 +127,8 @@ const MaxRoiPool op_MaxRoiPool;
 }  // namespace
 
 std::vector<OperatorRow> max_roi_pool_rows() {
-  return {{"MaxRoiPool", &op_MaxRoiPool, images::mixed, Rate::windows, values::mixed}};
+  return {{"MaxRoiPool", &op_MaxRoiPool, images::mixed, Rate::windows, values::mixed, in_place::never,
+           layouts::row_major, kMathFloats}};
 }
 
 }  // namespace convoy::ops

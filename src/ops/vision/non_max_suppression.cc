@@ -143,7 +143,8 @@ const NonMaxSuppression op_NonMaxSuppression;
 }  // namespace
 
 std::vector<OperatorRow> non_max_suppression_rows() {
-  return {{"NonMaxSuppression", &op_NonMaxSuppression, images::mixed, Rate::others, values::mixed}};
+  return {{"NonMaxSuppression", &op_NonMaxSuppression, images::mixed, Rate::others, values::mixed, in_place::never,
+           layouts::row_major, only(DataType::f32)}};
 }
 
 }  // namespace convoy::ops

@@ -197,11 +197,6 @@ class Resize final : public Operator {
     if (node.op == "Upsample") return node.opset >= 9 ? std::vector<int>{1} : std::vector<int>{};
     return node.opset < 11 ? std::vector<int>{1} : std::vector<int>{1, 2, 3};
   }
-  bool accepts(const NodeDesc&, std::span<const Input>, Layout layout) const override { return is_plain(layout); }
-  bool treats_channels_alike(const NodeDesc&, std::span<const Input> inputs) const override {
-    return inputs.size() < 4 || !inputs[3].present;  // sizes would be those of other samples and channels
-  }
-
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     if (node.op == "Upsample") {
       CONVOY_CHECK(node.opset >= 9 ? check_counts(node, inputs, 2, 2) : check_counts(node, inputs, 1, 1));
@@ -254,19 +249,72 @@ class Resize final : public Operator {
 
 const Resize resize;
 
+// Sizes would be those of other samples and channels.
+Taken layouts_of_resize(const NodeDesc& node, std::span<const Input> inputs, Layout layout) {
+  return (is_present(inputs, 3) ? layouts::plain : layouts::channels_alike)(node, inputs, layout);
+}
+
+// The index of the input that each output of an axis takes, where it is a line or a step.
+std::optional<Index> index_of(const ResizeMethod& method, const ResizeAxis& axis, int d) {
+  if (axis.out == 0 || axis.is_identity(method)) return Index{0, {{d}}};
+  std::vector<std::int64_t> taken;
+  for (std::int64_t o = 0; o < axis.out; ++o) {
+    const double at = source_coordinate(method, axis, o);
+    if (is_extrapolated(method, axis, at)) return std::nullopt;
+    taken.push_back(nearest_index(method, axis, at));
+  }
+  IndexTerm term{d};
+  if (axis.out > axis.in) term.divisor = axis.out / axis.in;
+  if (axis.out < axis.in && axis.out > 1) term.factor = taken[1] - taken[0];
+  const Index index{taken[0], {term}};
+  Dims o(static_cast<std::size_t>(d) + 1, 0);
+  for (o[d] = 0; o[d] < axis.out; ++o[d]) {
+    if (index.at(o) != taken[o[d]]) return std::nullopt;
+  }
+  return index;
+}
+
+std::vector<IndexMap> map_of_resize(const NodeDesc& node, std::span<const Input> inputs,
+                                    std::span<const TensorDesc> outputs) {
+  const auto request = read(node, inputs);
+  if (!request.ok() || request->method.mode != ResizeMode::nearest) return {};
+  if (!check_mappable(node, outputs[0]).ok()) return {};
+  std::vector<Index> indices;
+  for (std::size_t d = 0; d < request->axes.size(); ++d) {
+    const auto index = index_of(request->method, request->axes[d], static_cast<int>(d));
+    if (!index) return {};
+    indices.push_back(*index);
+  }
+  return {map_of(inputs[0].desc, outputs[0], std::move(indices))};
+}
+
 // The nearest element is one of the input's, unless it lies outside.
 Values of_resize(const NodeDesc& node) {
   const auto mode = node.text("mode", "nearest");
   const auto transformation = node.text("coordinate_transformation_mode", "half_pixel");
   const bool moves = mode.ok() && *mode == "nearest" && transformation.ok() && *transformation != "tf_crop_and_resize";
-  return moves ? values::moved(node) : values::mixed(node);
+  return {moves ? Values::moved : Values::mixed};
 }
 
 }  // namespace
 
 std::vector<OperatorRow> resize_rows() {
-  return {{"Resize", &resize, images::resize, Rate::resizes, of_resize},
-          {"Upsample", &resize, images::resize, Rate::resizes, of_resize}};
+  return {{"Resize",
+           &resize,
+           images::resize,
+           Rate::resizes,
+           {of_resize, map_of_resize},
+           in_place::never,
+           layouts_of_resize,
+           kEveryType},
+          {"Upsample",
+           &resize,
+           images::resize,
+           Rate::resizes,
+           {of_resize, map_of_resize},
+           in_place::never,
+           layouts_of_resize,
+           kEveryType}};
 }
 
 }  // namespace convoy::ops

@@ -43,7 +43,6 @@ class RoiAlign final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 3));
-    CONVOY_CHECK(check_type(node, inputs, 0, kRoiTypes));
     CONVOY_CHECK(check_type(node, inputs, 1, kRoiTypes));
     CONVOY_CHECK(check_type(node, inputs, 2, only(DataType::s64)));
     CONVOY_TRY(const RoiMethod method, read(node));
@@ -243,7 +242,8 @@ const RoiAlign roi_align;
 }  // namespace
 
 std::vector<OperatorRow> roi_align_rows() {
-  return {{"RoiAlign", &roi_align, images::mixed, Rate::others, values::mixed}};
+  return {{"RoiAlign", &roi_align, images::mixed, Rate::others, values::mixed, in_place::never, layouts::row_major,
+           kMathFloats}};
 }
 
 }  // namespace convoy::ops

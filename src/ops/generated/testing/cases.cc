@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "ops/operator_row.h"
+
 namespace convoy::ops {
 namespace {
 
@@ -50,8 +52,8 @@ void expect_near(const HostTensor& got, const HostTensor& want, const Tolerance&
 
 bool GeneratedCases::add(const NodeDesc& node, const std::vector<HostTensor>& inputs, Layout layout,
                          const Tolerance& tolerance, const std::vector<HostTensor>& expected) {
-  const Operator* const op = find_operator(node.domain, node.op);
-  if (op == nullptr) {
+  const OperatorRow* const row = find_row(node.domain, node.op);
+  if (row == nullptr) {
     ADD_FAILURE() << "no operator " << node.op;
     return false;
   }
@@ -68,15 +70,15 @@ bool GeneratedCases::add(const NodeDesc& node, const std::vector<HostTensor>& in
     descs.push_back({true, copy->desc, copy->data.get()});
     made.title += fmt::format(" {}:{}", name_of(input.desc.type), to_string(input.desc.dims));
   }
-  const auto outputs = op->infer(node, descs);
+  const auto outputs = row->infer(node, descs);
   if (!outputs.ok()) {
     ADD_FAILURE() << made.title << ": " << outputs.error().message;
     return false;
   }
   for (const TensorDesc& desc : *outputs) made.outputs.push_back(desc.with_layout(layout_of(desc, layout)));
-  const int shared = op->in_place_input(node);
+  const int shared = row->in_place(node);
   if (shared >= 0 && made.inputs[static_cast<std::size_t>(shared)].desc == made.outputs[0]) made.in_place = shared;
-  auto kernel = describe({*op, node, descs, made.outputs}, next_name());
+  auto kernel = describe({*row->implementation, node, descs, made.outputs}, next_name());
   if (!kernel.ok()) {
     EXPECT_EQ(kernel.error().code, ErrorCode::unsupported) << kernel.error().message;
     ++refusals_[kernel.error().message];
