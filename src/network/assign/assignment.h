@@ -119,6 +119,9 @@ struct Conversion {
   Threads threads = Threads::all;  // those that wrote the value; of a graph's input those of the node that follows
 };
 
+// Puts each node that is no convolution at home where it can run there, and says who changes layouts.
+void put_in_places(const Graph& graph, Assignment& assignment, Chooser& chooser);
+
 // What runs on the processor though home is elsewhere, and why: a line for each reason.
 std::vector<std::string> remarks_on_places(const Graph& graph, const Assignment& assignment, Chooser& chooser);
 
