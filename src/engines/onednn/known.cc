@@ -170,6 +170,14 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                                p.groups)};
   }
   const bool compensated = p.x_zero_point != 0 || p.x.type == DataType::s8;
+  if (implementation.family == "jit_uni_int8" && implementation.level == "avx2_vnni" && is_depthwise(p) &&
+      compensated && p.w.elements() / p.w.dims[0] == 8) {
+    return Refusal{
+        RefusalCode::filter,
+        fmt::format("w: oneDNN's 8-bit depthwise code for AVX2 loses what x={} with zp={} adds to sums, where "
+                    "a filter has 8 taps: wrong results",
+                    convoy::name_of(p.x.type), p.x_zero_point)};
+  }
   if (implementation.family == "brdgmm_dw" && p.compute == DataType::s32 && compensated && one_tap_reads_padding(p) &&
       !is_linked_library()) {
     return Refusal{
@@ -192,7 +200,15 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                                "of 16 bits that saturate: wrong results",
                                convoy::name_of(p.x.type), convoy::name_of(p.w.type))};
   }
-  return refuse_sums_in_f32(p, "oneDNN");
+  if (auto refusal = refuse_sums_in_f32(p, "oneDNN")) return refusal;
+  const bool shifts = implementation.family == "jit_int8_1x1" || implementation.family == "jit_uni_int8_1x1";
+  if (!shifts || p.x.type != DataType::s8) return std::nullopt;
+  // They add 128 to x, and take the weights' sums times 128 away when the sum is f32.
+  ConvProblem shifted = p;
+  shifted.x.type = DataType::u8;
+  shifted.x_zero_point = 0;
+  shifted.x_zero_given = false;
+  return refuse_sums_in_f32(shifted, "oneDNN adds 128 to x of s8 here, and");
 }
 
 }  // namespace convoy::onednn
