@@ -4,6 +4,8 @@
 
 #include "ops/elementwise/elementwise.h"
 #include "ops/generated/rules.h"
+#include "ops/index_map.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops {
 namespace generated {
@@ -47,13 +49,14 @@ constexpr std::span<const NamedRule> (*kFamilies[])() = {
 
 Rule rule_of(const Described& d) {
   if (dynamic_cast<const ElementwiseOperator*>(&d.op) != nullptr) return element_computation;
-  if (!d.node.domain.empty() && d.node.domain != "ai.onnx") return nullptr;
+  const OperatorRow* const row = find_row(d.node.domain, d.node.op);
+  if (row == nullptr || !row->domain.empty()) return nullptr;
   for (const auto& family : kFamilies) {
     for (const NamedRule& each : family()) {
       if (each.op == d.node.op) return each.rule;
     }
   }
-  return nullptr;
+  return row->maps == maps::none ? nullptr : map_computation;
 }
 
 }  // namespace
@@ -82,7 +85,11 @@ Result<generate::Kernel> describe_conversion(const TensorDesc& from, const Tenso
 std::vector<std::string> described_operators() {
   std::vector<std::string> names;
   for (const std::string& name : operator_names()) {
-    if (dynamic_cast<const ElementwiseOperator*>(find_operator("", name)) != nullptr) names.push_back(name);
+    const OperatorRow* const row = find_row("", name);
+    if (row == nullptr) continue;
+    if (dynamic_cast<const ElementwiseOperator*>(row->implementation) != nullptr || row->maps != maps::none) {
+      names.push_back(name);
+    }
   }
   for (const auto& family : generated::kFamilies) {
     for (const generated::NamedRule& each : family()) names.emplace_back(each.op);

@@ -20,7 +20,7 @@ void expect_compiles(const GeneratedCases& cases) {
     return;
   }
   std::vector<generate::Kernel> kernels;
-  const std::size_t step = is_full() ? 1 : std::max<std::size_t>(1, cases.kernels().size() / 16);
+  const std::size_t step = is_full() ? 1 : std::max<std::size_t>(1, cases.kernels().size() / 10);
   for (std::size_t i = 0; i < cases.kernels().size(); i += step) kernels.push_back(cases.kernels()[i]);
   const std::string text = generate::text_of(kernels);
   for (const int architecture : {80, 90, 100}) {
@@ -274,6 +274,35 @@ TEST(GeneratedResize, IsWhatTheOperatorComputes) {
         }
       }
     }
+  }
+  EXPECT_TRUE(cases.refusals().empty()) << cases.refusals().begin()->first;
+  cases.run();
+  expect_compiles(cases);
+}
+
+TEST(GeneratedMaps, MoveWhatOperatorsMove) {
+  GeneratedCases cases;
+  std::mt19937 random(6);
+  const auto one = [](std::int64_t value) { return longs({1}, {static_cast<double>(value)}); };
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::u8, DataType::s64}) {
+    const HostTensor x = varied(type, {2, 16, 6, 20}, random);
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      cases.add(node_of("Slice"),
+                {x, longs({2}, {1, -2}), longs({2}, {5, -15}), longs({2}, {2, 3}), longs({2}, {2, -3})}, layout);
+      cases.add(node_of("Slice"), {x, one(8), one(16), one(1)}, layout);
+      cases.add(node_of("Pad"), {x, longs({8}, {0, 0, 1, 2, 0, 0, 3, 0})}, layout);
+      cases.add(node_of("Pad"), {x, longs({8}, {0, 8, -1, 2, 0, 0, 3, -4}), tensor(type, {}, {3})}, layout);
+      cases.add(node_of("Resize", {{"mode", std::string("nearest")}}), {x, absent(), floats({4}, {1, 1, 2, 2})},
+                layout);
+    }
+    cases.add(node_of("Tile"), {varied(type, {2, 3, 8}, random), longs({3}, {2, 1, 3})});
+    for (const char* mode : {"DCR", "CRD"}) {
+      cases.add(node_of("DepthToSpace", {{"blocksize", std::int64_t{2}}, {"mode", std::string(mode)}}), {x});
+    }
+    cases.add(node_of("SpaceToDepth", {{"blocksize", std::int64_t{2}}}), {x});
+    cases.add(node_of("Reshape"), {x, longs({4}, {4, 8, 3, 40})});
+    cases.add(node_of("Reshape"), {varied(type, {6, 10}, random), longs({2}, {4, 15})});
+    cases.add(node_of("Unsqueeze"), {x, one(1)});
   }
   EXPECT_TRUE(cases.refusals().empty()) << cases.refusals().begin()->first;
   cases.run();

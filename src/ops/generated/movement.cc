@@ -1,81 +1,136 @@
-// Elements moved from where they are to where they go: an index map each.
+// Elements moved from where they are to where they go, as an operator's index maps say (index_map.h); and by indices
+// that are looked up.
+#include <algorithm>
+#include <optional>
+
 #include "ops/generated/rules.h"
+#include "ops/index_map.h"
+#include "ops/operator_row.h"
 
 namespace convoy::ops::generated {
 namespace {
 
-// y[position] = x at the place, as bits; `outside` where that isn't in x.
-Computation moved(const TensorDesc& y, std::vector<Load> loads) {
-  const DataType type = moved_as(y.type);
-  Computation made{.type = type, .kept = y.dims, .folded = {}, .loads = std::move(loads), .folds = {}, .stores = {}};
-  for (Load& load : made.loads) load.place.tensor.type = type;
-  made.stores.push_back({0, Place::broadcast(as_type(y, type), y.rank()), generate::itself()});
+// y[position] = what the loads say: bits, or values where some of them are outside of all.
+Computation moved(const TensorDesc& y, DataType type, Dims kept, std::vector<Load> loads, std::vector<Coordinate> to) {
+  const bool bits = type == moved_as(y.type);
+  Computation made{
+      .type = type, .kept = std::move(kept), .folded = {}, .loads = std::move(loads), .folds = {}, .stores = {}};
+  for (Load& load : made.loads) load.place.tensor.type = bits ? type : load.place.tensor.type;
+  made.stores.push_back({0, {bits ? as_type(y, type) : y, std::move(to)}, generate::itself()});
   return made;
 }
 
-Result<Computation> transpose(const Described& d) {
-  const TensorDesc& x = d.inputs[0].desc;
-  Dims reversed;
-  for (int i = x.rank() - 1; i >= 0; --i) reversed.push_back(i);
-  CONVOY_TRY(const Dims order, d.node.integers("perm", reversed));
-  Place place{x, std::vector<Coordinate>(x.dims.size())};
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    place.coordinates[static_cast<std::size_t>(order[i])] = Coordinate::of(static_cast<int>(i));
+// The dims of outputs, cut where a divisor or a modulus cuts them: every term is then a sum of positions.
+class CutDims {
+ public:
+  CutDims(const Dims& dims, const IndexMap& map) : of_dim_(dims.size()), whole_(dims.size(), true) {
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      std::vector<std::int64_t> cuts{1};
+      for (const MapSource& source : map.sources) {
+        for (const Index& index : source.indices) {
+          for (const IndexTerm& term : index.terms) {
+            if (term.dim != static_cast<int>(d)) continue;
+            if (term.divisor < dims[d]) cuts.push_back(term.divisor);
+            if (term.modulus > 0 && term.divisor * term.modulus < dims[d]) cuts.push_back(term.divisor * term.modulus);
+          }
+        }
+      }
+      std::ranges::sort(cuts);
+      cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+      cuts.push_back(std::max<std::int64_t>(dims[d], 1));
+      for (std::size_t i = 0; i + 1 < cuts.size(); ++i) whole_[d] = whole_[d] && cuts[i + 1] % cuts[i] == 0;
+      if (!whole_[d]) cuts = {1, dims[d]};
+      for (std::size_t i = cuts.size() - 1; i-- > 0;) {
+        of_dim_[d].push_back({static_cast<int>(space_.size()), cuts[i]});
+        space_.push_back(dims[d] == 0 ? 0 : cuts[i + 1] / cuts[i]);
+      }
+    }
   }
-  return moved(d.outputs[0], {{0, place}});
-}
+  const Dims& space() const { return space_; }
 
-// The same elements in row-major order under other dims.
-Result<Computation> reshape(const Described& d) {
-  TensorDesc x = d.inputs[0].desc, y = d.outputs[0];
-  if (!x.is_packed(Layout::nchw) || !y.is_packed(Layout::nchw)) return no_kernel(d, "tensors that aren't row-major");
-  for (TensorDesc* each : {&x, &y}) {
-    each->dims = {each->elements()};
-    each->strides = {1};
+  // Of a dim of the outputs.
+  Coordinate output(std::size_t dim) const {
+    Coordinate made;
+    for (const Part& part : of_dim_[dim]) made.parts.push_back({part.number, part.weight});
+    return made;
   }
-  return moved(y, {{0, Place::broadcast(x, 1)}});
-}
 
-Result<Computation> expand(const Described& d) {
-  return moved(d.outputs[0], {{0, Place::broadcast(d.inputs[0].desc, d.outputs[0].rank())}});
-}
+  // Nothing where a dim isn't cut as it has to be, unless a table of that dim says where the elements are.
+  std::optional<Coordinate> of(const Index& index, std::int64_t size, const Dims& dims) const {
+    Coordinate made = Coordinate::at(index.offset);
+    for (const IndexTerm& term : index.terms) {
+      const auto d = static_cast<std::size_t>(term.dim);
+      if (!whole_[d] && !term.is_plain()) {
+        return index.terms.size() == 1 ? std::optional(table(index, term.dim, size, dims[d])) : std::nullopt;
+      }
+      for (const Part& part : of_dim_[d]) {
+        if (part.weight < term.divisor || (term.modulus > 0 && part.weight >= term.divisor * term.modulus)) continue;
+        made.parts.push_back({part.number, term.factor * (part.weight / term.divisor)});
+      }
+    }
+    return made;
+  }
 
-// A part of a whole that begins `start` along the axis.
-Place part_place(const TensorDesc& part, int axis, std::int64_t start) {
-  Place place = Place::broadcast(part, part.rank());
-  place.coordinates[static_cast<std::size_t>(axis)] = Coordinate::of(axis, 1, -start);
-  return place;
-}
+ private:
+  struct Part {
+    int number;           // of the position
+    std::int64_t weight;  // of a step, in the dim
+  };
 
-Result<int> axis_of(const Described& d) {
-  CONVOY_TRY(const std::int64_t axis, d.node.integer("axis", 0));
-  return normalize_axis(d.node, axis, d.inputs[0].desc.rank(), "axis");
-}
+  Coordinate table(const Index& index, int dim, std::int64_t size, std::int64_t count) const {
+    Coordinate made = output(static_cast<std::size_t>(dim));
+    Dims o(static_cast<std::size_t>(dim) + 1, 0);
+    for (o.back() = 0; o.back() < count; ++o.back()) {
+      const std::int64_t at = index.at(o);
+      made.table.push_back(at < 0 || at >= size ? -1 : static_cast<std::int32_t>(at));
+    }
+    return made;
+  }
 
-// A position's element is the first part's that has it.
-Result<Computation> concat(const Described& d) {
-  CONVOY_TRY(const int axis, axis_of(d));
+  std::vector<std::vector<Part>> of_dim_;
+  std::vector<bool> whole_;
+  Dims space_;
+};
+
+// One output, from the first source that has an element, else what fills.
+Result<Computation> of_map(const Described& d, const IndexMap& map) {
+  const TensorDesc& y = d.outputs[0];
+  const CutDims cut(y.dims, map);
+  const bool fills = map.fill_input >= 0 || map.fill != 0;
   std::vector<Load> loads;
-  std::int64_t start = 0;
-  for (std::size_t i = 0; i < d.inputs.size(); ++i) {
-    const TensorDesc& part = d.inputs[i].desc;
-    const int next = i + 1 < d.inputs.size() ? static_cast<int>(i) + 1 : -1;
-    loads.push_back({static_cast<int>(i), part_place(part, axis, start), 0, next});
-    start += part.dims[static_cast<std::size_t>(axis)];
+  for (const MapSource& source : map.sources) {
+    Place place{d.inputs[static_cast<std::size_t>(source.input)].desc, {}};
+    for (std::size_t i = 0; i < source.indices.size(); ++i) {
+      auto coordinate = cut.of(source.indices[i], source.dims[i], y.dims);
+      if (!coordinate) return no_kernel(d, "dims that its indices don't divide");
+      place.coordinates.push_back(*std::move(coordinate));
+    }
+    loads.push_back({source.input, std::move(place), map.fill, static_cast<int>(loads.size()) + 1});
   }
-  return moved(d.outputs[0], std::move(loads));
+  if (map.fill_input >= 0) {
+    TensorDesc one = d.inputs[static_cast<std::size_t>(map.fill_input)].desc;
+    one.dims.clear();
+    one.strides.clear();
+    loads.push_back({map.fill_input, {one, {}}});
+  }
+  if (loads.empty()) return no_kernel(d, "an output that is filled alone");
+  loads.back().otherwise = -1;
+  std::vector<Coordinate> to;
+  for (std::size_t i = 0; i < y.dims.size(); ++i) to.push_back(cut.output(i));
+  return moved(y, fills ? computed_in(y.type) : moved_as(y.type), cut.space(), std::move(loads), std::move(to));
 }
 
-Result<Computation> split(const Described& d) {
-  CONVOY_TRY(const int axis, axis_of(d));
+// Outputs that lie side by side in the input.
+Computation split(const Described& d, int axis) {
   const TensorDesc& x = d.inputs[0].desc;
   const DataType type = moved_as(x.type);
   Computation made{.type = type, .kept = x.dims, .folded = {}, .loads = {}, .folds = {}, .stores = {}};
   made.loads.push_back({0, Place::broadcast(as_type(x, type), x.rank())});
   std::int64_t start = 0;
   for (std::size_t i = 0; i < d.outputs.size(); ++i) {
-    made.stores.push_back(
-        {static_cast<int>(i), part_place(as_type(d.outputs[i], type), axis, start), generate::itself()});
+    Place place = Place::broadcast(as_type(d.outputs[i], type), x.rank());
+    place.coordinates[static_cast<std::size_t>(axis)] = Coordinate::of(axis, 1, -start);
+    made.stores.push_back({static_cast<int>(i), std::move(place), generate::itself()});
     start += d.outputs[i].dims[static_cast<std::size_t>(axis)];
   }
   return made;
@@ -83,9 +138,10 @@ Result<Computation> split(const Described& d) {
 
 // Of indices that are known, which are a table.
 Result<Computation> gather(const Described& d) {
-  const TensorDesc &x = d.inputs[0].desc, &indices = d.inputs[1].desc;
+  const TensorDesc &x = d.inputs[0].desc, &indices = d.inputs[1].desc, &y = d.outputs[0];
   if (d.inputs[1].constant == nullptr) return no_kernel(d, "indices that aren't known beforehand");
-  CONVOY_TRY(const int axis, axis_of(d));
+  CONVOY_TRY(const std::int64_t given_axis, d.node.integer("axis", 0));
+  CONVOY_TRY(const int axis, normalize_axis(d.node, given_axis, x.rank(), "axis"));
   const std::int64_t size = x.dims[static_cast<std::size_t>(axis)];
   Coordinate looked_up;
   CONVOY_TRY(const std::vector<std::int64_t> given, constant_integers(d.node, d.inputs, 1));
@@ -100,18 +156,30 @@ Result<Computation> gather(const Described& d) {
   }
   Place place{x, {}};
   for (int i = 0; i < x.rank(); ++i) {
-    const int dim = i < axis ? i : i - 1 + indices.rank();
-    place.coordinates.push_back(i == axis ? looked_up : Coordinate::of(dim));
+    place.coordinates.push_back(i == axis ? looked_up : Coordinate::of(i < axis ? i : i - 1 + indices.rank()));
   }
-  return moved(d.outputs[0], {{0, place}});
+  return moved(y, moved_as(y.type), y.dims, {{0, std::move(place)}}, Place::broadcast(y, y.rank()).coordinates);
 }
 
-constexpr NamedRule kRules[] = {
-    {"Transpose", transpose}, {"Reshape", reshape}, {"Flatten", reshape}, {"Squeeze", reshape}, {"Unsqueeze", reshape},
-    {"Expand", expand},       {"Concat", concat},   {"Split", split},     {"Gather", gather},
-};
+constexpr NamedRule kRules[] = {{"Gather", gather}};
 
 }  // namespace
+
+Result<Computation> map_computation(const Described& d) {
+  const OperatorRow* const row = find_row(d.node.domain, d.node.op);
+  const std::vector<IndexMap> maps = row->maps(d.node, d.inputs, d.outputs);
+  if (maps.size() == 1) return of_map(d, maps[0]);
+  if (const int axis = split_dim(maps); axis >= 0) return split(d, axis);
+  // Elements in their order, in dims that have no factors in common.
+  TensorDesc x = d.inputs[0].desc, y = d.outputs[0];
+  const bool reshapes = row->maps == maps::reshaped && x.is_packed(Layout::nchw) && y.is_packed(Layout::nchw);
+  if (!reshapes) return no_kernel(d, "what it moves is no index map");
+  for (TensorDesc* each : {&x, &y}) {
+    each->dims = {each->elements()};
+    each->strides = {1};
+  }
+  return moved(y, moved_as(y.type), y.dims, {{0, Place::broadcast(x, 1)}}, {Coordinate::of(0)});
+}
 
 std::span<const NamedRule> movement_rules() { return kRules; }
 

@@ -33,6 +33,9 @@ std::span<const NamedRule> resize_rules();
 // Of any operator that is a function of elements.
 Result<Computation> element_computation(const Described& d);
 
+// Of any operator that has index maps.
+Result<Computation> map_computation(const Described& d);
+
 // What elements of a type are computed in: 16-bit floats in f32.
 DataType computed_in(DataType type);
 // What elements that are only moved are moved as.

@@ -13,8 +13,6 @@
 namespace convoy::ops {
 namespace {
 
-using Request = ResizeRequest;
-
 template <class E, std::size_t N>
 Result<E> choose(const NodeDesc& node, const char* attribute, const char* fallback,
                  const std::pair<const char*, E> (&names)[N]) {
@@ -64,7 +62,7 @@ Result<ResizeMethod> method_of(const NodeDesc& node) {
 }
 
 Result<void> apply_scales(const NodeDesc& node, const std::vector<double>& scales, const std::vector<int>& named,
-                          Request& request) {
+                          ResizeRequest& request) {
   if (scales.size() != named.size()) {
     return bad_node(node, fmt::format("scales has {} entries for {} axes", scales.size(), named.size()));
   }
@@ -81,7 +79,8 @@ Result<void> apply_scales(const NodeDesc& node, const std::vector<double>& scale
   return {};
 }
 
-Result<void> apply_sizes(const NodeDesc& node, const Dims& sizes, const std::vector<int>& named, Request& request) {
+Result<void> apply_sizes(const NodeDesc& node, const Dims& sizes, const std::vector<int>& named,
+                         ResizeRequest& request) {
   if (sizes.size() != named.size()) {
     return bad_node(node, fmt::format("sizes has {} entries for {} axes", sizes.size(), named.size()));
   }
@@ -110,8 +109,10 @@ Result<void> apply_sizes(const NodeDesc& node, const Dims& sizes, const std::vec
   return {};
 }
 
-Result<Request> read(const NodeDesc& node, std::span<const Input> inputs) {
-  Request request;
+}  // namespace
+
+Result<ResizeRequest> resize_request(const NodeDesc& node, std::span<const Input> inputs) {
+  ResizeRequest request;
   CONVOY_TRY(request.method, method_of(node));
   const Dims& dims = inputs[0].desc.dims;
   const int rank = static_cast<int>(dims.size());
@@ -160,14 +161,10 @@ Result<Request> read(const NodeDesc& node, std::span<const Input> inputs) {
   return request;
 }
 
-}  // namespace
-
-Result<ResizeRequest> resize_request(const NodeDesc& node, std::span<const Input> inputs) { return read(node, inputs); }
-
 namespace {
 
 template <class C>
-std::unique_ptr<OpPlan> passes_plan(const NodeDesc& node, const Request& request, const TensorDesc& x,
+std::unique_ptr<OpPlan> passes_plan(const NodeDesc& node, const ResizeRequest& request, const TensorDesc& x,
                                     const TensorDesc& y, const PlanRequest& plan_request) {
   std::vector<int> order(x.rank());  // dims as they lie in memory
   std::iota(order.begin(), order.end(), 0);
@@ -203,7 +200,7 @@ class Resize final : public Operator {
     } else {
       CONVOY_CHECK(node.opset < 11 ? check_counts(node, inputs, 2, 2) : check_counts(node, inputs, 1, 4));
     }
-    CONVOY_TRY(const Request request, read(node, inputs));
+    CONVOY_TRY(const ResizeRequest request, resize_request(node, inputs));
     if (request.method.mode != ResizeMode::nearest) CONVOY_CHECK(check_type(node, inputs, 0, kNumeric));
     Dims dims;
     for (const ResizeAxis& axis : request.axes) dims.push_back(axis.out);
@@ -213,7 +210,7 @@ class Resize final : public Operator {
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs,
                                        const PlanRequest& plan_request) const override {
-    CONVOY_TRY(const Request request, read(node, inputs));
+    CONVOY_TRY(const ResizeRequest request, resize_request(node, inputs));
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     if (y.elements() == 0) {
       return make_plan(node, [](auto, auto, const ExecContext&) -> Result<void> { return {}; });
@@ -276,7 +273,7 @@ std::optional<Index> index_of(const ResizeMethod& method, const ResizeAxis& axis
 
 std::vector<IndexMap> map_of_resize(const NodeDesc& node, std::span<const Input> inputs,
                                     std::span<const TensorDesc> outputs) {
-  const auto request = read(node, inputs);
+  const auto request = resize_request(node, inputs);
   if (!request.ok() || request->method.mode != ResizeMode::nearest) return {};
   if (!check_mappable(node, outputs[0]).ok()) return {};
   std::vector<Index> indices;
