@@ -129,15 +129,15 @@ struct NetworkConvolution {
 };
 
 struct RunStatistics {
-  // What is asked for. On a GPU timing each step waits after it, so that `seconds` is more than a run takes otherwise;
-  // then nothing is captured.
-  bool each_step = true;
   double seconds = 0;
   // Per step, where they are asked for: once, the mean where it runs for several parts of the batch.
   std::vector<double> step_seconds;
   // On a GPU, from the first step on it to the last, both included: `seconds` without bringing inputs there and outputs
   // back.
   std::optional<double> device_seconds;
+  // What is asked for. On a GPU timing each step waits after it, so that `seconds` is more than a run takes otherwise;
+  // then nothing is captured.
+  bool each_step = true;
 };
 
 // When the steps of a run, and what each thread did of them, began and ended: seconds from its start.
