@@ -164,6 +164,7 @@ _PLAIN = {
     "convoy_error": (c_char_p, []),
     "convoy_status_name": (c_char_p, [c_int]),
     "convoy_version_text": (c_char_p, []),
+    "convoy_knows_operator": (c_int, [c_char_p, c_char_p]),
     "convoy_version_number": (c_int, []),
     "convoy_default_database": (c_char_p, []),
     "convoy_problem_destroy": (None, [c_void_p]),

@@ -67,7 +67,7 @@ def add_to(session_options: Any, **options: Any) -> None:
 
 
 def _runtime() -> Any:
-    import onnxruntime
+    import onnxruntime  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     version = tuple(int(part) for part in re.findall(r"\d+", onnxruntime.__version__)[:3])
     if version < _OLDEST:

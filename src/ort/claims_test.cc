@@ -71,7 +71,9 @@ TEST(Claims, RandomGraphsStayWithoutCyclesAndLeaveNoWantedNode) {
     for (std::size_t s = 0; s < sets.size(); ++s) {
       claimed += sets[s].size();
       for (const int n : sets[s]) ASSERT_TRUE(nodes[n].wanted);
-      if (s > 0) ASSERT_LE(sets[s].size(), sets[s - 1].size());
+      if (s > 0) {
+        ASSERT_LE(sets[s].size(), sets[s - 1].size());
+      }
     }
     ASSERT_EQ(claimed, wanted);
   }

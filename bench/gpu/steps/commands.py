@@ -70,6 +70,8 @@ SHARED = [
 OWN = [
     unit("bench {dense} --dtype f16", says=["x=f16"]),
     unit("bench {dense} --no-db"),
+    *(unit(f"bench zoo:squeezenet1_1 {given}", says=["without copies"]) for given in ("--no-graph", "--sync")),
+    *(unit(f"explain zoo:squeezenet1_1 {given}") for given in ("--no-graph", "--sync")),
     unit("explain {dense} --no-db"),
     unit("bench {depthwise} --pass dgrad", says=["dgrad:x="]),
     unit("bench {depthwise} --pass wgrad --sm-count {half}", says=["wgrad:x="]),
