@@ -145,7 +145,7 @@ Result<void> Compiled::run(OrtKernelContext* context) {
   const auto ran = done(convoy_session_execute_into(prepared->session.get(), inputs.data(), inputs.size(),
                                                     buffers.data(), buffers.size(), &results));
   running = before;
-  CONVOY_CHECK(ran);
+  if (!ran.ok()) return ran.error();
   const std::unique_ptr<convoy_results, decltype(&convoy_results_destroy)> owned(results, convoy_results_destroy);
   for (std::size_t k = 0; k < buffers.size(); ++k) {
     if (buffers[k].data != nullptr) continue;

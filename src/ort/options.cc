@@ -67,7 +67,7 @@ Result<ProviderOptions> read_options(const std::map<std::string, std::string>& e
       return {};
     };
   };
-  const auto either = [](bool& into, std::string no, std::string yes) -> Read {
+  const auto either = [](bool& into, const std::string& no, const std::string& yes) -> Read {
     return [&into, no, yes](const std::string& name, const std::string& value) -> Result<void> {
       CONVOY_TRY(into, choice(name, value, no, yes));
       return {};
@@ -100,7 +100,7 @@ Result<ProviderOptions> read_options(const std::map<std::string, std::string>& e
     if (reader == readers.end()) {
       std::string known;
       for (const auto& each : readers) known += (known.empty() ? "" : ", ") + each.first;
-      return Error{ErrorCode::invalid_argument, "there is no option '" + name + "'; there are " + known};
+      return Error{ErrorCode::invalid_argument, ("there is no option '" + name + "'; there are ").append(known)};
     }
     CONVOY_CHECK(reader->second(name, value));
   }
