@@ -298,16 +298,29 @@ class WinogradPlan final : public PackedPlan {
     const auto u_of = [&](std::int64_t point, std::int64_t panel) {
       return panels + s.reduction * s.lanes * (s.points * panel + point * width_of(panel));
     };
-    // A point's V is read by all panels before the next one's: it comes from L2 once.
-    for (std::int64_t point = 0; point < s.points; ++point) {
+    const auto multiply = [&](std::int64_t point, std::int64_t panel, const Real* next_u) {
       product.v = v + point * v_point(s, blocking_);
+      product.panel_vectors = width_of(panel);
+      product.m = m + point * m_point(s, blocking_) + panel * s.lanes;
+      product.u = u_of(point, panel);
+      product.next_u = next_u;
+      kernels_.product(&product);
+    };
+    // With few channels V is read the most: a point's by all panels before the next one's, so that it comes from L2
+    // once. With many U is: a panel's in the order in which it lies.
+    constexpr std::int64_t kManyChannels = 256;
+    if (s.reduction < kManyChannels) {
+      for (std::int64_t point = 0; point < s.points; ++point) {
+        for (std::int64_t panel = 0; panel < vectors; panel += 2) {
+          const bool last = panel + 2 >= vectors;
+          multiply(point, panel, last ? u_of(std::min(point + 1, s.points - 1), 0) : u_of(point, panel + 2));
+        }
+      }
+    } else {
       for (std::int64_t panel = 0; panel < vectors; panel += 2) {
-        const bool last = panel + 2 >= vectors;
-        product.panel_vectors = width_of(panel);
-        product.m = m + point * m_point(s, blocking_) + panel * s.lanes;
-        product.u = u_of(point, panel);
-        product.next_u = last ? u_of(std::min(point + 1, s.points - 1), 0) : u_of(point, panel + 2);
-        kernels_.product(&product);
+        for (std::int64_t point = 0; point < s.points; ++point) {
+          multiply(point, panel, u_of(point, panel) + s.reduction * s.lanes * width_of(panel));
+        }
       }
     }
     WinogradOutputOf<Real> out{};
