@@ -41,6 +41,8 @@ install(FILES ${onednn_files} DESTINATION ${CMAKE_INSTALL_LIBDIR}/convoy)
 
 set(share ${CMAKE_INSTALL_DATADIR}/convoy)
 install(DIRECTORY problems/ DESTINATION ${share}/problems FILES_MATCHING PATTERN "*.txt")
+# What `convoy exec` puts into PyTorch (src/cli/exec.cc).
+install(DIRECTORY python/convoy DESTINATION ${share}/python FILES_MATCHING PATTERN "*.py")
 install(DIRECTORY examples/ DESTINATION ${share}/examples)
 install(DIRECTORY docs/ DESTINATION ${share}/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${share})

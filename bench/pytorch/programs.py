@@ -6,14 +6,19 @@ first      {"seconds": of the first step, "since_start": seconds since this proc
 steps N    {"milliseconds": a step, "each": of every one, "losses"}
 kernels N  {"milliseconds": that the GPU's kernels of a step take together, "launches": of a step}
 operators  {"calls": of a step, by operator that convolves, "generated": kernels that torch.compile wrote and named so}
+convolutions N  {"OPERATOR SHAPES": [milliseconds of the GPU a step, calls a step]} of each convolution
+host N     {"milliseconds": a step, "processor": of all threads, "main": of the first, "others", "switched": how often one was made to wait, "faults": of pages}
+past R N   R times by turns, under `convoy exec`: {"in front": [milliseconds a step], "past": the same plans, with cuDNN called directly}
 memory     {"allocated", "reserved": PyTorch's peaks in bytes, "process": what the driver says that this process has}
 
 The first five are those that nobody here had tried when issue 54 was filed; the second five were chosen before any of them was timed
 (1D, 3D, segmentation, detection, diffusion). Inputs are random and stay the same; each program has the type that it is usually run in.
 """
 import argparse
+import contextlib
 import os
 import re
+import resource
 import subprocess
 import time
 
@@ -258,6 +263,8 @@ def diffusion_unet(device):
 PROGRAMS = {"conv_tasnet": conv_tasnet, "regnet_y_3_2gf": regnet, "r3d_18": r3d, "causal_conv1d": causal_conv1d, "vae3d_decoder": vae3d_decoder,
             "wav2letter": wav2letter, "s3d": s3d, "deeplabv3": deeplabv3, "retinanet": retinanet, "diffusion_unet": diffusion_unet}
 
+CONVOLUTIONS = ("aten::cudnn_convolution", "aten::cudnn_convolution_transpose", "aten::convolution_backward", "aten::_conv_depthwise2d", "aten::conv_depthwise3d")
+
 
 def main():
     arguments = argparse.ArgumentParser()
@@ -316,12 +323,47 @@ def main():
         return {"calls": {name: count for name, count in names if name.startswith("aten::")},
                 "generated": {name: count for name, count in names if name.startswith("triton_")}}
 
+    def convolutions(count):
+        wait()
+        with torch.profiler.profile(record_shapes=True) as profile:
+            for _ in range(int(count)):
+                program.step()
+            wait()
+        found = {}
+        for event in profile.key_averages(group_by_input_shape=True):
+            if event.key in CONVOLUTIONS and event.device_time_total > 0:
+                shapes = " ".join("x".join(map(str, shape)) for shape in event.input_shapes[:3] if shape)
+                found[f"{event.key.removeprefix('aten::')} {shapes}"] = [1e-3 * event.device_time_total / int(count), event.count / int(count)]
+        return found
+
+    def host(count):
+        wait()
+        before, main, start, processor = resource.getrusage(resource.RUSAGE_SELF), time.thread_time(), time.perf_counter(), time.process_time()
+        for _ in range(int(count)):
+            program.step()
+        wait()
+        passed, processor, main = (1e3 * each / int(count) for each in (time.perf_counter() - start, time.process_time() - processor, time.thread_time() - main))
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        return {"milliseconds": passed, "processor": processor, "main": main, "others": processor - main, "switched": (after.ru_nivcsw - before.ru_nivcsw) / int(count),
+                "faults": (after.ru_minflt - before.ru_minflt) / int(count)}
+
+    def past(rounds, count):
+        from redirected import Redirected
+        redirected = Redirected()
+        times = {"in front": [], "past": []}
+        for number in range(int(rounds)):
+            for mode in times if number % 2 else reversed(times):
+                with redirected.to_cudnn() if mode == "past" else contextlib.nullcontext():
+                    times[mode].append(steps(count)["milliseconds"])
+        return times
+
     def memory():
         listed = subprocess.run(["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"], capture_output=True, text=True)
         own = re.search(rf"^{os.getpid()}, (\d+)$", listed.stdout, re.M)
         return {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved(), "process": int(own[1]) << 20 if own else None}
 
-    answer({"first": first, "steps": steps, "kernels": kernels, "operators": operators, "memory": memory})
+    answer({"first": first, "steps": steps, "kernels": kernels, "operators": operators, "convolutions": convolutions, "host": host, "past": past,
+            "memory": memory})
 
 
 if __name__ == "__main__":

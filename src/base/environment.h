@@ -28,6 +28,7 @@ enum class Variable {
   choices,
   tuner,
   seen,
+  python_hook,
   virtual_env,
   conda_prefix,
   path,

@@ -42,6 +42,7 @@ struct ExecFlags {
   bool steer = false;
   bool strict = false;
   bool like_benchmark = false;
+  bool no_python_hook = false;
   double tune = 0;  // seconds; 0: nothing is measured
   std::vector<std::string> program;
 };
@@ -57,6 +58,29 @@ Result<std::string> interposer() {
     looked += (looked.empty() ? "" : ", ") + file.parent_path().string();
   }
   return Error{ErrorCode::not_found, fmt::format("{} is in none of {}", kLibrary, looked)};
+}
+
+// The Python package, in whose convoy/_exec is the sitecustomize.py that puts the hook into PyTorch: where it is
+// installed, that of the wheel whose command this is, the sources'. Empty: there is none.
+std::string python_package() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  for (const char* folder : {"../share/convoy/python", "../python", "../../..", "../../python"}) {
+    const fs::path root = (self.parent_path() / folder).lexically_normal();
+    if (fs::exists(root / "convoy/_exec/sitecustomize.py", error)) return root.string();
+  }
+  return "";
+}
+
+// Programs in Python get the hook, and in `mode` what it does.
+void put_python_hook(const char* mode) {
+  const std::string package = python_package();
+  if (package.empty()) return;
+  const char* before = std::getenv("PYTHONPATH");
+  const std::string path =
+      package + "/convoy/_exec" + (before == nullptr || *before == 0 ? "" : ":" + std::string(before));
+  ::setenv("PYTHONPATH", path.c_str(), 1);
+  ::setenv(describe(Variable::python_hook).name.data(), mode, 1);
 }
 
 pid_t child = 0;
@@ -97,7 +121,7 @@ Result<int> run_program(std::vector<std::string> arguments, LiveReport* live, Tu
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// What the processes wrote, FILE.PID each, becomes FILE.
+// What the processes wrote, FILE.PID each and FILE.PID.torch of the hook, becomes FILE.
 Result<std::string> collect(const std::string& file) {
   const fs::path path(file);
   std::vector<fs::path> parts;
@@ -106,9 +130,9 @@ Result<std::string> collect(const std::string& file) {
     const std::string name = entry.path().filename().string();
     const std::string prefix = path.filename().string() + ".";
     if (!name.starts_with(prefix)) continue;
-    if (std::all_of(name.begin() + static_cast<std::ptrdiff_t>(prefix.size()), name.end(), ::isdigit)) {
-      parts.push_back(entry.path());
-    }
+    std::string_view pid = std::string_view(name).substr(prefix.size());
+    if (pid.ends_with(".torch")) pid.remove_suffix(std::string_view(".torch").size());
+    if (std::all_of(pid.begin(), pid.end(), ::isdigit)) parts.push_back(entry.path());
   }
   std::sort(parts.begin(), parts.end());
   std::string text;
@@ -286,6 +310,16 @@ Result<std::unique_ptr<LiveReport>> live_report(const ExecFlags& flags, const st
   return std::make_unique<LiveReport>(record, flags.reports, *every);
 }
 
+// Which Python processes had PyTorch's own convolutions that nobody saw.
+void say_unhooked(const Program& program, const std::vector<std::string>& unhooked) {
+  if (unhooked.empty()) return;
+  std::string text =
+      "convoy exec: torch was imported without the hook, so convolutions by its own kernels were not seen:";
+  for (std::size_t i = 0; i < std::min(unhooked.size(), kRowsShown); ++i) text += "\n  " + unhooked[i];
+  if (unhooked.size() > kRowsShown) text += fmt::format("\n  and {} more", unhooked.size() - kRowsShown);
+  program.note(text);
+}
+
 Result<int> exec(const Program& program, const ExecFlags& flags) {
   CONVOY_TRY(const std::string library, interposer());
   fs::path file = flags.record.empty() ? fs::path() : fs::absolute(flags.record);
@@ -329,6 +363,8 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
   const std::string preload = before == nullptr || *before == 0 ? library : library + ":" + before;
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
   if (!file.empty()) ::setenv(describe(Variable::record).name.data(), file.c_str(), 1);
+  const bool decides = flags.record.empty() || flags.steer || chooses;
+  if (!flags.no_python_hook) put_python_hook(!decides ? "record" : program.shared.no_database ? "no-db" : "steer");
   CONVOY_TRY(const std::string seen, folder.file("seen"));
   fs::create_directory(seen, error);
   ::setenv(describe(Variable::seen).name.data(), seen.c_str(), 1);
@@ -337,6 +373,7 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
   const bool off = environment(Variable::exec) == "off";
   const Seen of_cudnn = seen_in(seen);
   const std::string why_not = off ? "CONVOY_EXEC is off" : of_cudnn.why_not;
+  if (!flags.no_python_hook && !off) say_unhooked(program, of_cudnn.unhooked);
   for (const int version : of_cudnn.versions) {
     if (const std::string remark = cudnn::not_verified(version); !remark.empty())
       program.note("convoy exec: " + remark);
@@ -412,6 +449,8 @@ void add_exec(Parser app, Program& program) {
   command.add_flag("--steer", flags->steer,
                    "With --record: choose by what was measured, too (without --record, or with a flag that chooses, it "
                    "does)");
+  command.add_flag("--no-python-hook", flags->no_python_hook,
+                   "Leave PyTorch's own depthwise convolutions alone: only calls of cuDNN are seen");
   command.add_flag("--no-db", program.shared.no_database,
                    "Leave the tuning database alone: only rules and filters choose");
   begin(command, Subject::device);

@@ -17,17 +17,24 @@ Seen seen_in(const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string pid = entry.path().filename().string();
     std::ifstream file(entry.path());
+    std::string torch, hook;
     for (std::string word; std::getline(file, word, '\t');) {
       std::string what, program;
-      std::getline(file, what, word == "called" ? '\n' : '\t');
-      if (word == "called") {
-        seen.versions.insert(std::atoi(what.c_str()));
-        continue;
-      }
+      std::getline(file, what, word == "loaded" ? '\t' : '\n');
+      if (word == "called") seen.versions.insert(std::atoi(what.c_str()));
+      if (word == "torch") torch = what;
+      if (word == "hook") hook = what;  // the last one counts
+      if (word != "loaded") continue;
       std::getline(file, program);
       loaded.push_back(fmt::format("process {} ({}) loaded {}", pid, program, what));
     }
+    if (torch.empty() ? !hook.empty() && hook != "on" : hook != "on") {
+      seen.unhooked.push_back(
+          fmt::format("process {} ({}): {}", pid, torch.empty() ? "python" : torch,
+                      hook.empty() ? "its Python is older than 3.9, or was started with -I, -E or -S" : hook));
+    }
   }
+  std::sort(seen.unhooked.begin(), seen.unhooked.end());
   if (!seen.versions.empty()) return seen;
   if (loaded.empty()) {
     seen.why_not =

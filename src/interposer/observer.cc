@@ -399,6 +399,7 @@ void watch(Body body) noexcept {
 
 __attribute__((destructor)) void at_the_end() {
   leave_loaded();
+  leave_torch();
   if (was_called && observing()) {  // else cuDNN would be looked for now
     watch([](Observer& observer) { observer.write(); });
   }

@@ -1,5 +1,6 @@
 #include "interposer/seen.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -31,6 +32,12 @@ void leave(const std::string& line) {
 void leave_called(int version) {
   called_in = getpid();
   leave(fmt::format("called\t{}\n", version));
+}
+
+void leave_torch() {
+  if (environment(Variable::python_hook) && dlopen("libtorch_python.so", RTLD_LAZY | RTLD_NOLOAD) != nullptr) {
+    leave(fmt::format("torch\t{}\n", program()));
+  }
 }
 
 void leave_loaded() {

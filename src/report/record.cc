@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "select/choose/former_knobs.h"
 
@@ -153,6 +154,7 @@ bool is_record(std::string_view text) { return text.starts_with(R"({"convoy_reco
 Result<Record> parse_record(std::string_view text, std::string_view file) {
   Record record;
   std::map<std::string, RecordedGraph> graphs;
+  std::set<std::int64_t> pids;
   for (int number = 1; !text.empty(); ++number) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
@@ -168,7 +170,10 @@ Result<Record> parse_record(std::string_view text, std::string_view file) {
               ErrorCode::unsupported,
               fmt::format("{}: convoy_record={}: this Convoy reads records of format {}", where, format, kFormat)};
         }
-        ++record.processes;
+        // PyTorch's hook has a part of its own, with the process's number.
+        if (pids.insert(json.value("pid", std::int64_t{-1} - record.processes)).second || !json.value("hook", false)) {
+          ++record.processes;
+        }
         const int version = json.value("cudnn", 0);
         record.cudnn = fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
         // (Only a file of cuDNN's name: who reads a record opens it.)

@@ -93,6 +93,29 @@ TEST(Record, KnobsFromBeforeTheyHadNamesAreSaidOnce) {
                                 "recorded: cuda.depthwise{tile=0} is written cuda.depthwise{kernel=general} now"}));
 }
 
+// The part of PyTorch's hook has the process's number; two processes of one number are of two hosts, say.
+TEST(Record, TheHooksPartIsOfTheSameProcess) {
+  const char* hooks = R"({"convoy_record":1,"pid":7,"program":"train.py","cudnn":91900,"hook":true})";
+  const char* row =
+      R"({"problem":"fprop:x=f32,2x8x9x9:w=f32,8x1x3x3:groups=8","operations":"aten::_conv_depthwise2d","calls":3,)"
+      R"("plans":[{"candidate":"torch.depthwise","calls":3,"substitute":"cuda.depthwise","substituted":2}]})";
+  const char* cudnns = R"({"convoy_record":1,"pid":7,"program":"train.py","cudnn":91900})";
+  const auto processes = [](std::initializer_list<const char*> text) {
+    const auto record = parse_record(lines(text), "r.jsonl");
+    return record.ok() ? record->processes : -1;
+  };
+  EXPECT_EQ(processes({cudnns, hooks, row}), 1);
+  EXPECT_EQ(processes({hooks, row}), 1);
+  EXPECT_EQ(processes({cudnns, cudnns}), 2);
+  const auto record = parse_record(lines({hooks, row}), "r.jsonl");
+  ASSERT_TRUE(record.ok()) << record.error().message;
+  ASSERT_EQ(record->graphs.size(), 1u);
+  ASSERT_EQ(record->graphs[0].plans.size(), 2u);
+  EXPECT_EQ(record->graphs[0].plans[0].candidate, "cuda.depthwise");
+  EXPECT_EQ(record->graphs[0].plans[0].in_place_of, "torch.depthwise");
+  EXPECT_EQ(inferred_math(record->graphs[0]).math, MathMode::strict);
+}
+
 TEST(Record, ItsProblemListIsOne) {
   const auto record = parse_record(lines({kHeader, kBf16, kF32, kNorm}), "r.jsonl");
   ASSERT_TRUE(record.ok());

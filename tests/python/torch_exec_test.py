@@ -12,6 +12,7 @@ import convoy
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 INTERPOSER = pathlib.Path(convoy._c.library._name).absolute().with_name("libconvoy-interposer.so")
+HOOK = pathlib.Path(convoy.__file__).absolute().parent / "_exec"
 # A driver that says who loads it, and who initialises CUDA.
 DRIVER = """
 #include <stdio.h>
@@ -71,7 +72,8 @@ def test_a_process_that_uses_no_cuda_never_initialises_it(tmp_path, name, text, 
     program.write_text(text)
     said = {}
     for mode, more in (("plain", {}), ("under", {"LD_PRELOAD": str(INTERPOSER), "CONVOY_CHOICES": str(tmp_path / "choices.txt"),
-                                                 "CONVOY_RECORD": str(tmp_path / "r.jsonl"), "CONVOY_SEEN": str(tmp_path / "seen")})):
+                                                 "CONVOY_RECORD": str(tmp_path / "r.jsonl"), "CONVOY_SEEN": str(tmp_path / "seen"),
+                                                 "CONVOY_PYTHON_HOOK": "steer", "PYTHONPATH": f"{HOOK}:{os.environ.get('PYTHONPATH', '')}"})):
         (tmp_path / "seen").mkdir(exist_ok=True)
         log = tmp_path / f"{mode}.log"
         log.touch()
@@ -84,4 +86,5 @@ def test_a_process_that_uses_no_cuda_never_initialises_it(tmp_path, name, text, 
     assert said["under"] == said["plain"], "as without: what it printed, who loaded the driver"
     assert "cuInit" not in said["plain"][1]
     assert not list(tmp_path.glob("r.jsonl*")), "nothing was recorded"
+    assert any("hook\ton" in file.read_text() for file in (tmp_path / "seen").iterdir()), "PyTorch has the hook"
     assert not any("called" in file.read_text() for file in (tmp_path / "seen").iterdir()), "cuDNN was not called"

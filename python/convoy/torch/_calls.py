@@ -165,12 +165,12 @@ class Call:
 def _chosen(text: str, device: torch.device, threads: int, settings: Settings, rules: Optional[str],
             deterministic: bool, weights: Optional[Tensor] = None) -> "convoy.Plan | str":
     """A plan, or why Convoy has none. What was asked for by name and can't be is an error. A plan with weights is the caller's alone."""
-    key = (text, device, threads, rules, settings.strict, settings.engines, settings.workspace, deterministic)
+    key = (text, device, threads, rules, settings.strict, settings.engines, settings.workspace, settings.database, deterministic)
     plan = _plans.get(key) if weights is None else None
     if plan is not None:
         return plan
     problem = convoy.Problem(text)
-    where: Dict[str, Any] = {"device": str(device), "threads": threads, "deterministic": deterministic}
+    where: Dict[str, Any] = {"device": str(device), "threads": threads, "deterministic": deterministic, "database": settings.database}
     engines = settings.engines
     if engines is None and rules is None and device.type == "cpu":
         engines = AS_PRECISE
@@ -195,7 +195,10 @@ class _Maker:
     """Makes a Call for tensors."""
 
     def __init__(self, name: str, a: Tensor, b: Tensor, bias: Optional[Tensor], sizes: Optional[Sequence[int]], stride: Sequence[int],
-                 padding: Sequence[int], dilation: Sequence[int], groups: int, module: str, settings: str) -> None:
+                 padding: Sequence[int], dilation: Sequence[int], groups: int, module: str, settings: str,
+                 tf32: Optional[bool] = None) -> None:
+        """`tf32`: whether f32 may be rounded to it; None: as PyTorch's flag says."""
+        self.tf32 = tf32
         self.name, self.a, self.b, self.bias = name, a, b, bias
         self.window = padding, stride, dilation, groups
         self.sizes, self.module = sizes, module
@@ -213,9 +216,6 @@ class _Maker:
         reason = self._unfit() or self._plan(call)
         if reason:
             call.plan, call.reason = None, reason
-        elif call.plan is not None:
-            for passed_over in call.plan.warnings:
-                warnings.warn(f"rules: {self.module or 'a convolution'}: {passed_over}; {call.plan.candidate} runs", stacklevel=2)
         return call
 
     def _shapes(self) -> Tuple[Sequence[int], Sequence[int], Sequence[int]]:
@@ -281,7 +281,7 @@ class _Maker:
         """The plan or why there is none, whether bias is added after it, and what it was chosen by."""
         x, w, y = {"fprop": (given[0], given[1], out), "dgrad": (out, given[1], given[0]), "wgrad": (given[0], out, given[1])}[self.name]
         cuda = self.device.type == "cuda"
-        tf32 = cuda and _precision("cuda", "conv") == "tf32"
+        tf32 = cuda and (_precision("cuda", "conv") == "tf32" if self.tf32 is None else self.tf32)
         alignment = _alignment(self.a, self.b, self.bias)
         asked = self.settings.deterministic
         deterministic = _deterministic() if asked is None else asked
@@ -337,6 +337,8 @@ def run(name: str, a: Tensor, b: Tensor, bias: Optional[Tensor], sizes: Optional
     call = _calls.get(key)
     if call is None:
         call = _Maker(name, a, b, bias, sizes, stride, padding, dilation, groups, module, settings).make()
+        for passed_over in call.plan.warnings if call.plan is not None else ():
+            warnings.warn(f"rules: {module or 'a convolution'}: {passed_over}; {call.plan.candidate} runs", stacklevel=2)
         call = _calls.setdefault(key, call)
     if call.globs:
         _settings.count(call.globs)

@@ -33,6 +33,7 @@ class Settings:
     engines: Optional[str] = None
     deterministic: Optional[bool] = None  # None: PyTorch's own flags say
     workspace: Optional[int] = None  # bytes; None: no limit
+    database: bool = True  # whether the tuning database is asked
 
     @functools.cached_property
     def text(self) -> str:

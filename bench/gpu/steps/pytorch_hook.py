@@ -1,0 +1,141 @@
+"""Convolutions that PyTorch keeps for kernels of its own, under `convoy exec`, which puts a hook into PyTorch; and where a step's time goes."""
+import json
+import os
+import statistics
+import time
+
+from steps import harness
+from steps.pytorch import Driven, program, spread, together, under
+
+
+def alone(name):
+    """Database and kernel cache of a unit's own."""
+    return {"CONVOY_DB": str(harness.OUT / f"{name}.db"), "CONVOY_KERNEL_CACHE": str(harness.OUT / f"{name}-kernels")}
+
+
+class Own(harness.Step):
+    """a database of its own for each unit; what breaks is recorded"""
+
+    def run(self, unit):
+        name = "-".join(unit[1:]).replace("--", "")
+        before = {key: os.environ.get(key) for key in alone(name)}
+        os.environ.update(alone(name))
+        self.begun = []
+        try:
+            return {"unit": unit, **self.measured(name, program(unit[0], *unit[1:]))}
+        except (RuntimeError, BrokenPipeError, KeyError, ValueError) as error:
+            return {"unit": unit, "broken": str(error)[-2000:]}
+        finally:
+            for one in self.begun:
+                if one.process.poll() is None:
+                    one.process.kill()
+            for key, value in before.items():
+                os.environ.pop(key) if value is None else os.environ.update({key: value})
+
+    def started(self, command):
+        one = Driven(*command)
+        self.begun.append(one)
+        one.said()
+        return one
+
+    def recorded_and_tuned(self, name, script, seconds):
+        """Three steps recorded, then measured: the rows of the record's hook, and what tuning says."""
+        record = harness.OUT / f"{name}.jsonl"
+        one = self.started(under("--record", record) + script)
+        one.ask("first")
+        one.ask("steps 2")
+        said = one.end()[-600:]
+        code, out, err = harness.command([harness.CONVOY, "tune", record, "--device", "cuda", "--budget", seconds, "--json"], seconds=200)
+        tuned = json.loads(out) if code == 0 else {"problems": [], "failed": err[-600:]}
+        return record, tuned, said
+
+    def together(self, commands):
+        known = together(commands)
+        self.begun += known.values()
+        return known
+
+    def summary(self, rows):
+        return {"rows": rows}
+
+
+def kept_by_pytorch(record):
+    """The rows of PyTorch's own kernels."""
+    rows = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+    return [row for row in rows if row.get("operations", "").startswith("aten::")]
+
+
+class Hook(Own):
+    """depthwise convolutions that PyTorch keeps: plain, benchmark, exec, exec without the hook, in turns; losses"""
+    ROUNDS = int(os.environ.get("CONVOY_ROUNDS", 7))
+    TUNING = float(os.environ.get("CONVOY_TUNING_SECONDS", 15))
+
+    def units(self):
+        return [["train.py", "mobilenet_v2", "bf16", "--contiguous"], ["train.py", "efficientnet_b0", "bf16", "--contiguous"],
+                ["programs.py", "conv_tasnet"], ["programs.py", "causal_conv1d"], ["train.py", "mobilenet_v2", "tf32", "--contiguous"],
+                ["programs.py", "causal_conv1d", "--compile", "default"], ["programs.py", "causal_conv1d", "--compile", "reduce-overhead"],
+                ["programs.py", "causal_conv1d", "--compile", "max-autotune"]]
+
+    def measured(self, name, script):
+        record, tuned, said = self.recorded_and_tuned(name, script, self.TUNING)
+        ran = harness.OUT / f"{name}-steered.jsonl"
+        commands = {"plain": script, "benchmark": script + ["--benchmark"], "exec": under("--record", ran, "--steer") + script,
+                    "exec --no-python-hook": under("--no-python-hook") + script}
+        driven = self.together(commands)
+        first = {mode: one.ask("first") for mode, one in driven.items()}
+        losses = {mode: [*each.get("losses", [each.get("loss")]), *driven[mode].ask("steps 3")["losses"]] for mode, each in first.items()}
+        count = max(3, round(400 / driven["plain"].ask("steps 3")["milliseconds"]))
+        modes = list(commands)
+        rounds = [{mode: driven[mode].ask(f"steps {count}")["milliseconds"] for mode in (modes if number % 2 == 0 else modes[::-1])} for number in range(self.ROUNDS)]
+        memory = {mode: one.ask("memory") for mode, one in driven.items()} if script[1].name == "programs.py" else None
+        stderr = {mode: one.end()[-400:] for mode, one in driven.items()}
+        better = min(("plain", "benchmark"), key=lambda mode: statistics.median(row[mode] for row in rounds))
+        return {"milliseconds": {mode: spread([row[mode] for row in rounds]) for mode in modes}, "rounds": rounds, "losses": losses,
+                "over the better": spread([row[better] / row["exec"] for row in rounds]), "first": {mode: each["seconds"] for mode, each in first.items()},
+                "memory": memory, "recorded": kept_by_pytorch(record), "ran": kept_by_pytorch(ran), "tune_failed": tuned.get("failed"),
+                "tuned_problems": len(tuned["problems"]), "said": said, "stderr": stderr}
+
+
+class Where(Own):
+    """where the time of a step goes: of each convolution the GPU's time in the program, plain, in benchmark mode and steered, beside what was measured; the host's"""
+    TUNING = float(os.environ.get("CONVOY_TUNING_SECONDS", 25))
+
+    def units(self):
+        return [["programs.py", name] for name in ("regnet_y_3_2gf", "s3d", "r3d_18", "conv_tasnet")]
+
+    def measured(self, name, script):
+        record, tuned, said = self.recorded_and_tuned(name, script, self.TUNING)
+        steered = under("--like-benchmark", "--no-python-hook")
+        ran = harness.OUT / f"{name}-steered.jsonl"
+        commands = {"plain": script, "benchmark": script + ["--benchmark"],
+                    "steered": under("--like-benchmark", "--no-python-hook", "--record", ran, "--steer") + script, "steered benchmark": steered + script + ["--benchmark"]}
+        driven = self.together(commands)
+        for one in driven.values():
+            one.ask("first")
+            one.ask("steps 3")
+        convolutions = {mode: one.ask("convolutions 3") for mode, one in driven.items()}
+        memory = {mode: one.ask("memory") for mode, one in driven.items()}
+        host = {mode: [] for mode in driven}
+        modes, end = list(driven), time.monotonic() + 25
+        while time.monotonic() < end:
+            for mode in (modes := modes[::-1]):
+                host[mode].append(driven[mode].ask("host 10"))
+        try:
+            both = {mode: driven[mode].ask("past 6 10") for mode in ("steered", "steered benchmark")}
+        except RuntimeError as error:
+            both = str(error)[-600:]
+        for one in driven.values():
+            one.end()
+        # Without fragments of segments: what is reserved is then what is needed.
+        whole = ["env", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"]
+        expandable = {}
+        for mode in ("plain", "steered") if "regnet" in name else ():
+            one = self.started((steered if mode == "steered" else []) + whole + script)
+            one.ask("first")
+            one.ask("steps 3")
+            expandable[mode] = one.ask("memory")
+            one.end()
+        rows = [json.loads(line) for line in ran.read_text().splitlines()]
+        plans = [{"problem": row["problem"], "calls": row["calls"], "plans": [plan for plan in row["plans"] if plan["calls"]]} for row in rows if "problem" in row]
+        return {"convolutions": convolutions, "memory": memory, "host": host, "past": both, "memory_of_expandable_segments": expandable, "plans": plans, "said": said,
+                "tuned": [{key: each.get(key) for key in ("problem", "calls", "ran_seconds", "ran", "best", "elsewhere", "partial")} for each in tuned["problems"]],
+                "tune_failed": tuned.get("failed")}

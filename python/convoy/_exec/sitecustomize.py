@@ -1,0 +1,130 @@
+"""In front of PYTHONPATH under `convoy exec`: PyTorch's own depthwise convolutions, which no cuDNN sees, are seen (docs/pytorch.md).
+
+Where torch is imported, aten's entries of theirs get a kernel that calls the one they had. At its first call it asks convoy.torch._hook;
+a process that convolves nothing by them imports nothing of Convoy. The sitecustomize that would run without this one runs. Nothing is
+raised here, and any Python can read this file.
+"""
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ENTRIES = ("_conv_depthwise2d", "conv_depthwise3d")
+
+
+def tell(state):
+    """Leaves a line for `convoy exec`: "on", or why PyTorch's convolutions are not seen."""
+    try:
+        with open(os.path.join(os.environ["CONVOY_SEEN"], str(os.getpid())), "a") as file:
+            file.write("hook\t%s\n" % str(state).replace("\n", " "))
+    except Exception:  # `convoy exec` has ended before its program's children
+        pass
+
+
+def load():
+    """convoy.torch._hook: of the program's own Convoy, else of the one whose command this is."""
+    import importlib.util
+    spec = importlib.util.find_spec("convoy")
+    if spec is not None and not os.path.exists(os.path.join(os.path.dirname(spec.origin or ""), "torch", "_hook.py")):
+        raise ImportError("the program has another package named convoy: %s" % (spec.origin or spec.name))
+    root = os.path.dirname(os.path.dirname(HERE))
+    if spec is None:
+        sys.path.append(root)
+    try:
+        import convoy.torch._hook as hook
+    finally:
+        if spec is None:
+            sys.path.remove(root)
+    return hook
+
+
+class Kernel(object):
+    """In place of the kernel that an entry of aten has."""
+
+    hook = None  # False: it could not be loaded
+
+    def __init__(self, own, name):
+        self.own, self.name = own, name
+
+    def __call__(self, keys, *arguments):
+        if Kernel.hook is None:
+            try:
+                Kernel.hook = load()
+                Kernel.hook.start(library)
+            except Exception as error:
+                Kernel.hook = False
+                tell("%s: %s" % (type(error).__name__, error))
+        if Kernel.hook is False:
+            return self.own.call_boxed(keys, *arguments)
+        return Kernel.hook.forward(self.own, self.name, keys, *arguments)
+
+
+def install(torch, key="CUDA"):
+    """Puts the kernels in; says so."""
+    global library
+    found = [name for name in ENTRIES if torch._C._dispatch_has_kernel_for_dispatch_key("aten::" + name, key)]
+    if not found:
+        tell("on")  # PyTorch without CUDA has no such kernels
+        return
+    if not hasattr(torch.library, "get_kernel"):
+        tell("torch %s has no torch.library.get_kernel" % torch.__version__)
+        return
+    import warnings
+    library = torch.library.Library("aten", "IMPL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a kernel is replaced
+        for name in found:
+            library.impl(name, Kernel(torch.library.get_kernel("aten::" + name, key), name), key, with_keyset=True)
+    tell("on")
+
+
+class Finder(object):
+    """Finds what the others find; install() is called when torch has been imported."""
+
+    looking = False
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch" or self.looking:
+            return None
+        import importlib.util
+        self.looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.looking = False
+        loader = getattr(spec, "loader", None)
+        run = getattr(loader, "exec_module", None)
+        if run is None:
+            return spec
+
+        def exec_module(module):
+            run(module)
+            try:
+                install(module)
+            except Exception as error:
+                tell("%s: %s" % (type(error).__name__, error))
+
+        try:
+            loader.exec_module = exec_module
+        except Exception as error:
+            tell("%s: %s" % (type(error).__name__, error))
+        return spec
+
+
+def go_on():
+    """Runs the sitecustomize that this one stands in front of."""
+    sys.path[:] = [each for each in sys.path if os.path.abspath(each or ".") != HERE]
+    mine = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as error:
+        if getattr(error, "name", "sitecustomize") != "sitecustomize":
+            raise
+    finally:
+        if mine is not None:
+            sys.modules.setdefault("sitecustomize", mine)
+
+
+if os.environ.get("CONVOY_PYTHON_HOOK") and os.environ.get("CONVOY_EXEC") != "off" and sys.version_info >= (3, 9):
+    sys.meta_path.insert(0, Finder())
+if __name__ == "sitecustomize":
+    go_on()

@@ -1,0 +1,212 @@
+"""PyTorch's own depthwise convolutions under `convoy exec`: how the hook gets in, and what it does with a kernel, on the processor."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import convoy
+
+torch = pytest.importorskip("torch", reason="skipped: torch is not installed")
+
+HOOK = pathlib.Path(convoy.__file__).absolute().parent / "_exec"
+LIBRARY = pathlib.Path(convoy._c.library._name).absolute()
+COMMAND = LIBRARY.parent.parent / "bin/convoy"
+SHOWN = """
+import sys, torch
+print("convoy" in sys.modules, "aten/_conv_depthwise2d/CUDA" in torch.library._impls, any(path.endswith("_exec") for path in sys.path),
+      getattr(sys.modules.get("sitecustomize"), "WHOSE", "none"), torch.cuda.is_initialized())
+"""
+# A depthwise kernel of the processor, under the entry that PyTorch has for GPUs.
+ON_THE_PROCESSOR = """
+import importlib.util, json, sys, torch
+FACTOR, SECONDS = {factor}, {seconds}
+given = torch.library.Library("aten", "IMPL")
+def own(x, w, kernel, bias, stride, padding, dilation):
+    return FACTOR * torch.ops.aten.convolution(x, w, bias, stride, padding, dilation, False, [0, 0], x.shape[1])
+given.impl("_conv_depthwise2d", own, "CPU")
+spec = importlib.util.spec_from_file_location("hooked", {file!r})
+hooked = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(hooked)
+import convoy.torch._hook as hook
+start = hook.start
+hook.start = lambda library: start(library, "CPU")
+hooked.install(torch, "CPU")
+hook._times = lambda functions: [function() is None or seconds for function, seconds in zip(functions, SECONDS)]
+def rows(): return [(row.operation.split("::")[1], row.problem.split(":")[0], row.calls, row.substituted, row.candidate.split("{{")[0], row.reason) for row in hook.rows()]
+torch.manual_seed(0)
+x, w, b = torch.randn(2, 8, 9, 9), torch.randn(8, 1, 3, 3), torch.randn(8)
+def forward(x=x): return torch.ops.aten._conv_depthwise2d(x, w, [3, 3], b, [1, 1], [1, 1], [1, 1])
+"""
+
+
+def python(folder, script, *flags, **environment):
+    (folder / "seen").mkdir(exist_ok=True)
+    given = {**os.environ, "PYTHONPATH": f"{HOOK}:{os.environ.get('PYTHONPATH', '')}", "CONVOY_PYTHON_HOOK": "steer", "CONVOY_SEEN": str(folder / "seen"),
+             **environment}
+    done = subprocess.run([sys.executable, *flags, "-c", script], env=given, capture_output=True, text=True, timeout=300)
+    said = [line for file in (folder / "seen").iterdir() for line in file.read_text().splitlines()]
+    return done.stdout.strip(), done.stderr.strip(), done.returncode, said
+
+
+def on_the_processor(folder, script, factor=1, seconds=(2, 1), **environment):
+    text = ON_THE_PROCESSOR.format(factor=factor, seconds=seconds, file=str(HOOK / "sitecustomize.py"))
+    out, err, code, _ = python(folder, text + script, CONVOY_LIBRARY=str(LIBRARY), **environment)
+    assert code == 0, err
+    return [json.loads(line) for line in out.splitlines()]
+
+
+# ---- how it gets in ----
+
+def test_torch_gets_the_hook_and_nothing_else_of_convoy(tmp_path):
+    out, err, code, said = python(tmp_path, SHOWN, "-W", "error")
+    assert (out, err, code) == (f"False {torch.version.cuda is not None} False none False", "", 0)
+    assert said == ["hook\ton"]
+
+
+@pytest.mark.parametrize("environment", [{"CONVOY_PYTHON_HOOK": ""}, {"CONVOY_EXEC": "off"}])
+def test_without_the_variable_it_is_inert(tmp_path, environment):
+    out, err, code, said = python(tmp_path, SHOWN, **environment)
+    assert (out, err, code, said) == ("False False False none False", "", 0, [])
+
+
+@pytest.mark.parametrize("text, says", [("WHOSE = 'mine'\n", ""), ("raise ValueError('of mine')\n", "of mine"), ("import no_such_module\n", "no_such_module")])
+def test_the_next_sitecustomize_runs_as_without(tmp_path, text, says):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/sitecustomize.py").write_text(text)
+    plain = python(tmp_path, SHOWN, PYTHONPATH=str(tmp_path / "mine"))
+    hooked = python(tmp_path, SHOWN, PYTHONPATH=f"{HOOK}:{tmp_path / 'mine'}")
+    assert hooked[2] == plain[2] == 0 and says in hooked[1] and says in plain[1]
+    words = plain[0].split()
+    assert hooked[0].split() == [words[0], str(torch.version.cuda is not None), *words[2:]]
+    assert hooked[3] == ["hook\ton"]
+
+
+@pytest.mark.parametrize("flag, hooked", [("-I", False), ("-E", False), ("-S", False), ("-B", True)])
+def test_flags_that_keep_it_out(tmp_path, flag, hooked):
+    """(-S has no site-packages either, so that torch is found by a path.)"""
+    path = [p for p in sys.path if p]
+    out, err, code, said = python(tmp_path, f"import sys; sys.path[:0] = {path!r}\n" + SHOWN, flag)
+    assert code == 0, err
+    assert said == (["hook\ton"] if hooked else [])
+
+
+def test_a_package_that_fails_leaves_pytorchs_kernels(tmp_path):
+    (tmp_path / "convoy").mkdir()
+    (tmp_path / "convoy/__init__.py").write_text("")
+    script = f"""
+import sys; sys.path.insert(0, {str(tmp_path)!r})
+import sitecustomize, torch
+import importlib.util
+given = torch.library.Library("aten", "IMPL")
+given.impl("_conv_depthwise2d", lambda x, *_: x + 1, "CPU")
+spec = importlib.util.spec_from_file_location("hooked", {str(HOOK / 'sitecustomize.py')!r})
+hooked = importlib.util.module_from_spec(spec); spec.loader.exec_module(hooked); hooked.install(torch, "CPU")
+for _ in range(2): print(float(torch.ops.aten._conv_depthwise2d(torch.ones(1, 1, 1, 1), torch.ones(1, 1, 1, 1), [1, 1], None, [1, 1], [0, 0], [1, 1])))
+"""
+    out, err, code, said = python(tmp_path, script, PYTHONPATH=str(HOOK))
+    assert (out.split(), code) == (["2.0", "2.0"], 0), err
+    assert [line for line in said if "another package named convoy" in line] and len(said) == 3, said
+
+
+def exec_(folder, *arguments, python_flags=(), script="import torch"):
+    done = subprocess.run([COMMAND, "exec", *arguments, "--", sys.executable, *python_flags, "-c", script], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "CONVOY_DB": str(folder / "none.db")})
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+needs_command = pytest.mark.skipif(not COMMAND.exists() or not LIBRARY.with_name("libconvoy-interposer.so").exists(), reason="no command beside the library")
+
+
+@needs_command
+def test_exec_puts_it_in_and_says_where_it_could_not(tmp_path):
+    shown = "import os; print(os.environ.get('CONVOY_PYTHON_HOOK'))"
+    without = "torch was imported without the hook"
+    for arguments, mode in (((), "steer"), (("--record", str(tmp_path / "r.jsonl")), "record"), (("--no-db",), "no-db"), (("--no-python-hook",), "None")):
+        assert exec_(tmp_path, *arguments, script=shown).stdout.split() == [mode]
+    assert without not in exec_(tmp_path).stderr
+    assert without in exec_(tmp_path, python_flags=["-E"]).stderr
+    assert without not in exec_(tmp_path, "--no-python-hook", python_flags=["-E"]).stderr
+
+
+@needs_command
+def test_its_part_of_the_record_is_joined(tmp_path):
+    record = tmp_path / "r.jsonl"
+    script = ON_THE_PROCESSOR.format(factor=1, seconds=(2, 1), file=str(HOOK / "sitecustomize.py")) + "forward(); forward()"
+    exec_(tmp_path, "--record", str(record), script=script)
+    header, row = map(json.loads, record.read_text().splitlines())
+    assert header["hook"] and row["operations"] == "aten::_conv_depthwise2d" and row["calls"] == 2
+    assert f"2 {row['problem']}  # torch.depthwise" in record.with_suffix(".txt").read_text() and sorted(os.listdir(tmp_path)) == ["r.jsonl", "r.txt"]
+    told = subprocess.run([COMMAND, "report", record], capture_output=True, text=True, env={**os.environ, "CONVOY_DB": str(tmp_path / "none.db")})
+    assert told.returncode == 0 and "torch.depthwise" in told.stdout, told.stdout + told.stderr
+
+
+# ---- what it does ----
+
+PASSES = """
+y = forward(); again = forward()
+leaf, weight = x.clone().requires_grad_(), w.clone().requires_grad_()
+import warnings; hook._BACKENDS = {{torch._C._select_conv_backend(x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 8)}}
+torch.nn.functional.conv2d(leaf, weight, b, padding=1, groups=8).backward(y)
+line, taps = torch.randn(2, 8, 30).requires_grad_(), torch.randn(8, 1, 4).requires_grad_()
+hook._BACKENDS.add(torch._C._select_conv_backend(line.detach(), taps.detach(), None, [1], [3], [1], False, [0], 8))
+gradient = torch.randn(2, 8, 33)
+torch.nn.functional.conv1d(line, taps, padding=3, groups=8).backward(gradient)
+print(json.dumps(rows()))
+plain = [torch.nn.functional.conv2d(x, w, b, padding=1, groups=8), torch.nn.grad.conv2d_input(x.shape, w, y, padding=1, groups=8),
+         torch.nn.grad.conv2d_weight(x, w.shape, y, padding=1, groups=8), torch.nn.grad.conv1d_input(line.shape, taps, gradient, padding=3, groups=8),
+         torch.nn.grad.conv1d_weight(line, taps.shape, gradient, padding=3, groups=8)]
+print(json.dumps([float((a - b).abs().max()) for a, b in zip(plain, [again, leaf.grad, weight.grad, line.grad, taps.grad])]))
+""".replace("{{", "{").replace("}}", "}")
+
+
+@pytest.mark.parametrize("seconds, replaced", [((2, 1), True), ((1.01, 1), False), ((1, 2), False)])
+def test_it_is_replaced_where_it_is_faster_by_more_than_two_percent(tmp_path, seconds, replaced):
+    rows, differences = on_the_processor(tmp_path, PASSES, seconds=seconds)
+    found = [(operation, name, calls) for operation, name, calls, *_ in rows[:5]]
+    assert found == [("_conv_depthwise2d", "fprop", 2), ("convolution_backward", "dgrad", 1), ("convolution_backward", "wgrad", 1),
+                     ("convolution_backward", "dgrad", 1), ("convolution_backward", "wgrad", 1)]
+    for _, _, calls, substituted, candidate, reason in rows[:5]:
+        assert candidate and (substituted, reason == "") == ((calls, True) if replaced else (0, False)), rows
+    assert max(differences) < 1e-4, differences
+
+
+def test_a_result_that_differs_leaves_pytorchs(tmp_path):
+    rows, same = on_the_processor(tmp_path, "y = forward(); print(json.dumps(rows())); print(json.dumps(bool((y == own(x, w, 0, b, [1, 1], [1, 1], [1, 1])).all())))",
+                                  factor=1.001)
+    assert rows[0][3] == 0 and rows[0][5] == "its result differs from that of PyTorch's kernel" and same
+
+
+def test_numbers_that_are_not_finite_decide_nothing(tmp_path):
+    script = "x[0, 0, 0, 0] = float('inf'); forward(); print(json.dumps(rows())); x[0, 0, 0, 0] = 0; forward(); print(json.dumps(rows()))"
+    before, after = on_the_processor(tmp_path, script)
+    assert before[0][3:] == [0, "", ""] and after[0][2:4] == [2, 1]
+
+
+def test_where_it_only_records_nothing_is_replaced(tmp_path):
+    rows, = on_the_processor(tmp_path, "forward(); print(json.dumps(rows()))", CONVOY_PYTHON_HOOK="record")
+    assert rows[0][2:] == [1, 0, "", ""]
+
+
+def test_rules_and_filters_of_exec_hold(tmp_path):
+    choices = tmp_path / "choices.txt"
+    choices.write_text("convoy-choices 2\nrule\tpass=fprop\treference\n")
+    rows, = on_the_processor(tmp_path, "forward(); print(json.dumps(rows()))", seconds=(1, 2), CONVOY_CHOICES=str(choices))
+    assert rows[0][3:5] == [1, "reference"], "a rule is the user's word: no time is asked"
+    choices.write_text("convoy-choices 2\nfilter\tengines\tonednn.*\n")
+    rows, = on_the_processor(tmp_path, "forward(); print(json.dumps(rows()))", seconds=(1, 2), CONVOY_CHOICES=str(choices))
+    assert rows[0][3] == 0 and rows[0][4].startswith("onednn.")
+
+
+def test_sums_that_differ_by_rounding_agree():
+    from convoy.torch._hook import agree
+    a, b = torch.randn(64, 4096), torch.randn(64, 4096)
+    mine, exact, magnitude = (a * b).sum(1), (a.double() * b.double()).sum(1), (a * b).abs().sum(1)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        assert agree(mine.to(dtype), exact.to(dtype), magnitude, 4096)
+        wrong = exact.to(dtype)
+        wrong[3] += 1e-2 * magnitude[3].to(dtype)
+        assert not agree(mine.to(dtype), wrong, magnitude, 4096)
