@@ -143,9 +143,15 @@ typedef struct convoy_options {
   /* Of convoy_tune; convoy_network_tune has its own. Null: nobody is told, and nothing ends it early. */
   convoy_progress_callback progress;
   void* progress_user; /* its first argument */
+  /* Of networks on a GPU: */
+  int32_t no_graph;    /* 1: each step is enqueued at each run; 0: steps in a row are captured once, as a CUDA graph */
+  int32_t synchronous; /* 1: each step is waited for, so that an error names the step that it is of */
+  /* Bytes there of weights, activations, workspaces and graphs, of all runs at once; -1: none. CONVOY_UNSUPPORTED where
+   * a single run takes more; convoy_error() says of which batch one would fit. */
+  int64_t device_memory_limit;
 } convoy_options;
 #define CONVOY_OPTIONS_INIT \
-  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, 0, 0, 0 }
+  { sizeof(convoy_options), 0, 0, 0, 0, 0, -1, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, 0, 0, 0, 0, 0, -1 }
 
 /* Where the command keeps its tuning database: CONVOY_DB, else convoy/tuning.db in XDG_DATA_HOME, else in
  * ~/.local/share. The text belongs to the calling thread and lives until its next call. Null where there is no such
@@ -356,7 +362,7 @@ typedef struct convoy_shape {
 typedef struct convoy_session convoy_session;
 
 /* `shapes` has one of each input, in their order; null: what the inputs propose. Of `options`, which may be null, all
- * but target_sms are read; networks run on the processor only. */
+ * but target_sms are read. With a GPU as `device` weights and activations lie there (docs/gpu-networks.md). */
 convoy_status convoy_session_create(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
                                     const convoy_options* options, convoy_session** session);
 void convoy_session_destroy(convoy_session* session);
@@ -401,6 +407,15 @@ convoy_status convoy_session_execute_into(const convoy_session* session, const v
  * declares. */
 convoy_status convoy_session_output_value(const convoy_session* session, size_t index, convoy_value* value);
 
+/* The same run of a session whose device is a GPU, on tensors that lie there: enqueued on `stream` (a CUstream or
+ * cudaStream_t of that GPU; null: the default stream) and not waited for. A pointer for each input and output: packed,
+ * row-major, aligned to 256 bytes; outputs overlap with nothing. Runs on several streams go on side by side where there
+ * is memory for it. For each of the last 8 sets of pointers there is a CUDA graph. Where the caller captures `stream`,
+ * the run goes into his graph, with memory of its own that the session keeps: such a graph is launched while the
+ * session lives, and not twice at once. CONVOY_UNSUPPORTED where a step runs on the processor. */
+convoy_status convoy_session_enqueue(const convoy_session* session, const void* const* inputs, size_t input_count,
+                                     void* const* outputs, size_t output_count, void* stream);
+
 /* The same for who runs it on one thread at a time: the results stay in the session until its next run. */
 convoy_status convoy_session_run(convoy_session* session, const void* const* inputs, size_t input_count);
 
@@ -432,9 +447,13 @@ typedef struct convoy_session_info {
   const char* batch_parts; /* as convoy_options has it: "whole" ... With parts the steps are those of one */
   /* The most runs that have gone on side by side, at least 1: activations and workspace are there so many times. */
   int32_t runs_at_once;
+  const char* device; /* where it runs: "cpu", "cuda:0" */
+  /* On a GPU, of the run that ended last, without copies of inputs and outputs; 0: before, and on the processor. */
+  double device_seconds;
+  int64_t device_bytes; /* on a GPU: held there now; else 0 */
 } convoy_session_info;
 #define CONVOY_SESSION_INFO_INIT \
-  { sizeof(convoy_session_info), 0, 0.0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(convoy_session_info), 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0 }
 convoy_status convoy_session_describe(const convoy_session* session, convoy_session_info* info);
 
 /* One step, in the order of execution. */
@@ -449,9 +468,10 @@ typedef struct convoy_step {
   const char* output_shape; /* "1x64x56x56 nhwc" */
   double seconds;           /* of the run that ended last, the mean of its parts; 0 before */
   int32_t threads;          /* that it runs on: the session's, or 1 where it is tiny */
+  const char* device;       /* "cpu", "cuda:0"; a copy's is the one that it is not of the processor */
 } convoy_step;
 #define CONVOY_STEP_INIT \
-  { sizeof(convoy_step), 0, 0, 0, 0, 0, 0, 0, 0.0, 0 }
+  { sizeof(convoy_step), 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0 }
 convoy_status convoy_session_step(const convoy_session* session, size_t index, convoy_step* step);
 
 #pragma GCC visibility pop

@@ -92,6 +92,9 @@ struct NetworkOptions {
   std::optional<CudaDevice> cuda;
   bool graphs = true;  // on a GPU: steps that follow each other are captured at the second run, launched at others
   bool synchronous = false;  // on a GPU: waits after each step, so that an error is that of the step it names
+  // On a GPU: bytes there of weights, activations, workspaces and graphs, of all runs at once. Where a single run takes
+  // more, the error says what it takes and of which batch one would fit.
+  std::optional<std::int64_t> device_memory_limit;
 };
 
 // One step of a prepared network, in execution order, for reports.
@@ -135,8 +138,7 @@ struct RunStatistics {
   // On a GPU, from the first step on it to the last, both included: `seconds` without bringing inputs there and outputs
   // back.
   std::optional<double> device_seconds;
-  // What is asked for. On a GPU timing each step waits after it, so that `seconds` is more than a run takes otherwise;
-  // then nothing is captured.
+  // What is asked for. On a GPU `seconds` is then more than a run takes otherwise.
   bool each_step = true;
 };
 
@@ -147,7 +149,7 @@ struct RunTrace {
     int thread = 0;
     double begin = 0, end = 0;
   };
-  std::vector<Span> steps;    // thread 0, which calls
+  std::vector<Span> steps;    // thread 0, which calls; what runs on a GPU by its clock
   std::vector<Span> threads;  // of steps that share work among Convoy's threads; oneDNN has its own and doesn't say.
                               // Where threads have a part of the batch each: the steps of each
   double seconds = 0;
@@ -170,9 +172,11 @@ class Session {
   virtual Result<void> run_into(std::span<const HostTensor> inputs, std::span<HostTensor> outputs,
                                 RunStatistics* statistics = nullptr) = 0;
   // The same run of a network at home on a GPU, on tensors there (packed nchw, aligned to 256 bytes): it is enqueued on
-  // `stream` (a CUstream of the GPU; null: the default stream) and not waited for. What it has in memory of its own
-  // serves one run after another, whatever their streams. For each of the last 8 sets of pointers there is a graph.
-  // Error: unsupported where a step runs on the processor.
+  // `stream` (a CUstream of the GPU; null: the default stream) and not waited for. Runs on several streams go on side
+  // by side, each with memory of its own, where there is room for it; else one begins when another is done. For each of
+  // the last 8 sets of pointers there is a graph. Where the caller captures the stream, the run goes into his graph,
+  // with memory of its own that the session keeps: such a graph is launched while the session lives, and not twice at
+  // once. Error: unsupported where a step runs on the processor.
   virtual Result<void> enqueue(std::span<const void* const> inputs, std::span<void* const> outputs, void* stream) = 0;
   // What the outputs are, packed nchw; nothing for those whose sizes are known when it has run only.
   virtual const std::vector<std::optional<TensorDesc>>& outputs() const = 0;
@@ -191,6 +195,9 @@ class Session {
   virtual std::size_t workspace_bytes() const = 0;  // of one run
   // The most runs that have gone on side by side, at least 1: activations and workspace are there so many times.
   virtual int runs_at_once() const = 0;
+  // Of the GPU that is its home, held now: weights, and of every run there was at once activations, workspace and
+  // graphs. Weights that sessions share count in each. 0: its home is the processor.
+  virtual std::size_t device_bytes() const = 0;
 };
 
 // A convolution of a network and the candidates that a session holds plans of.

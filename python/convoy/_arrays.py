@@ -1,9 +1,10 @@
-"""Arrays of other libraries as memory: NumPy's, PyTorch's and whatever has DLPack (CuPy, JAX). Nothing is copied."""
+"""Arrays of other libraries as memory: NumPy's, PyTorch's and whatever has DLPack (CuPy, JAX) or CUDA's array interface
+(Numba). Nothing is copied."""
 from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 import numpy
 
@@ -34,7 +35,7 @@ class Array(NamedTuple):
     type: str
     dims: Tuple[int, ...]
     strides: Tuple[int, ...]
-    device: str  # "cpu", "cuda:0"
+    device: str  # "cpu", "cuda:0"; "cuda": it doesn't say which
     writable: bool
     owner: Any
 
@@ -130,6 +131,22 @@ def _of_dlpack(argument: str, value: Any, stream: Optional[int]) -> Array:
     return Array((tensor.data or 0) + tensor.byte_offset, name, dims, strides, device, writable, (value, capsule))
 
 
+def _of_cuda_interface(argument: str, value: Any, stream: Optional[int]) -> Array:
+    said = value.__cuda_array_interface__
+    dtype = numpy.dtype(said["typestr"])
+    name = _name_of(argument, dtype)
+    pointer, read_only = said["data"]
+    dims = tuple(said["shape"])
+    strides = said.get("strides")
+    steps = packed_strides(dims) if strides is None else tuple(stride // dtype.itemsize for stride in strides)
+    # None: nothing is under way. 1 and 2 are the default streams; ours is an address, or None for the first of them.
+    own = said.get("stream")
+    if own is not None and own != (stream or 1):
+        raise InvalidArgument(f"{argument} says that work on it is under way on stream {own}, and this runs on {stream or 1}: "
+                              "give that stream, or synchronize it")
+    return Array(pointer or 0, name, dims, steps, "cuda", not read_only, value)
+
+
 def is_of(value: Any, package: str) -> bool:
     """Whether the type of `value` is of this package."""
     return type(value).__module__.partition(".")[0] in (package, package + "lib")
@@ -148,7 +165,35 @@ def array(argument: str, value: Any, stream: Optional[int] = None) -> Array:
         return _of_torch(argument, value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _of_dlpack(argument, value, stream)
+    if hasattr(value, "__cuda_array_interface__"):
+        return _of_cuda_interface(argument, value, stream)
     raise WrongType(f"{argument} is of type {type(value).__name__}, which is neither a NumPy array nor has DLPack")
+
+
+def is_on(found: str, device: str) -> bool:
+    """Whether an array's device is this one."""
+    return found == device or (found == "cuda" and device.startswith("cuda:"))
+
+
+def new_like(like: Any, name: str, dims: Tuple[int, ...], strides: Tuple[int, ...], storage_bytes: int, device: str) -> Any:
+    """An array of PyTorch or CuPy, as `like` is, where it is. Strides are in elements."""
+    if is_torch(like):
+        torch = sys.modules["torch"]
+        return torch.empty_strided(dims, strides, dtype=getattr(torch, _NAMES[name]), device=like.device)
+    if not is_of(like, "cupy"):
+        raise InvalidArgument(f"out is missing: of {type(like).__name__} no new array can be made on {device}")
+    cupy = sys.modules["cupy"]
+    dtype = numpy_type(name)
+    return cupy.ndarray(dims, dtype, cupy.cuda.alloc(storage_bytes), tuple(stride * dtype.itemsize for stride in strides))
+
+
+def check_row_major(argument: str, found: Array) -> None:
+    """Raises where its elements are not packed so."""
+    packed = packed_strides(found.dims)
+    if 0 in found.dims or all(a == b for n, a, b in zip(found.dims, found.strides, packed) if n != 1):
+        return
+    copies = "numpy.ascontiguousarray copies it so" if found.device == "cpu" else ".contiguous() copies a tensor of PyTorch's so"
+    raise InvalidArgument(f"{argument} has the strides {sizes(found.strides)}, it must be row-major, {sizes(packed)}: {copies}")
 
 
 def packed_strides(dims: Tuple[int, ...]) -> Tuple[int, ...]:
@@ -186,7 +231,7 @@ def numpy_empty(name: str, dims: Tuple[int, ...], strides: Tuple[int, ...], stor
     return numpy.ndarray(dims, dtype, memory, start, tuple(stride * dtype.itemsize for stride in strides))
 
 
-def current_stream(values: Dict[str, Any], ordinal: int) -> Optional[int]:
+def current_stream(values: Mapping[str, Any], ordinal: int) -> Optional[int]:
     """Of the library that the arrays are of; None, the default stream, for others."""
     for value in values.values():
         if is_torch(value):

@@ -36,7 +36,8 @@ class Options(ctypes.Structure):
                 ("database", c_char_p), ("device", c_char_p), ("target_sms", c_int32), ("math", c_char_p),
                 ("how", c_char_p), ("plan", c_char_p), ("lenient_plan", c_int32), ("precision", c_char_p),
                 ("activation_limit", c_int64), ("objective", c_char_p), ("parallel_for", c_void_p), ("parallel_user", c_void_p),
-                ("weight_limit", c_int64), ("batch_parts", c_char_p), ("progress", c_void_p), ("progress_user", c_void_p)]
+                ("weight_limit", c_int64), ("batch_parts", c_char_p), ("progress", c_void_p), ("progress_user", c_void_p),
+                ("no_graph", c_int32), ("synchronous", c_int32), ("device_memory_limit", c_int64)]
 
 
 class Measurement(ctypes.Structure):
@@ -93,14 +94,15 @@ class SessionInfo(ctypes.Structure):
 
     _fields_ = [("size", c_size_t), ("steps", c_size_t), ("seconds", c_double), ("activation_bytes", c_int64),
                 ("weight_bytes", c_int64), ("workspace_bytes", c_int64), ("warnings", c_char_p),
-                ("batch_parts", c_char_p), ("runs_at_once", c_int32)]
+                ("batch_parts", c_char_p), ("runs_at_once", c_int32), ("device", c_char_p), ("device_seconds", c_double),
+                ("device_bytes", c_int64)]
 
 
 class Step(ctypes.Structure):
     """convoy_step"""
 
     _fields_ = [("size", c_size_t), ("kind", c_char_p), ("nodes", c_char_p), ("engine", c_char_p), ("problem", c_char_p),
-                ("reason", c_char_p), ("warnings", c_char_p), ("output_shape", c_char_p), ("seconds", c_double), ("threads", c_int32)]
+                ("reason", c_char_p), ("warnings", c_char_p), ("output_shape", c_char_p), ("seconds", c_double), ("threads", c_int32), ("device", c_char_p)]
 
 
 class Verdict(ctypes.Structure):
@@ -153,6 +155,7 @@ _CHECKED = {
     "convoy_results_output": [c_void_p, c_size_t, POINTER(Output)],
     "convoy_session_execute_into": [c_void_p, POINTER(c_void_p), c_size_t, POINTER(Buffer), c_size_t,
                                     POINTER(c_void_p)],
+    "convoy_session_enqueue": [c_void_p, POINTER(c_void_p), c_size_t, POINTER(c_void_p), c_size_t, c_void_p],
     "convoy_session_output_value": [c_void_p, c_size_t, POINTER(Value)],
     "convoy_session_run": [c_void_p, POINTER(c_void_p), c_size_t],
     "convoy_session_output": [c_void_p, c_size_t, POINTER(Output)],

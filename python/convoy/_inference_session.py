@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy
 
+from convoy import _options
 from convoy._errors import ConvoyError, InvalidArgument, Unsupported
 from convoy._network import Network, Value
 from convoy._ort_values import IOBinding, OrtValue
@@ -21,7 +22,7 @@ _ONNX_TYPES = {
     "u16": "uint16", "u8": "uint8", "bool": "bool", "s4": "int4", "u4": "uint4", "s2": "int2", "u2": "uint2",
     "f4_e2m1": "float4e2m1", "f8_e4m3fnuz": "float8e4m3fnuz", "f8_e5m2fnuz": "float8e5m2fnuz", "f8_e8m0": "float8e8m0",
 }
-_PROVIDER = "CPUExecutionProvider"
+_PROVIDER, _GPU_PROVIDER = "CPUExecutionProvider", "CUDAExecutionProvider"
 # Keywords of onnxruntime's that say nothing here.
 _IGNORED = ("disabled_optimizers", "enable_fallback")
 
@@ -138,14 +139,17 @@ class ModelMetadata:
 class InferenceSession:
     """A model, from its path or bytes. Sizes may change from run to run; each new combination is prepared once.
 
-    `providers` is accepted: where the processor's is not among them, a warning says that it is used. Further keywords are
-    Network's.
+    The first of `providers` that Convoy has says where it runs: CUDAExecutionProvider, with its option device_id, on a GPU
+    (docs/gpu-networks.md), CPUExecutionProvider, and none at all, on the processor. Where there is no such GPU, or nothing that
+    Convoy has is among them, a warning says that the processor is used. Further keywords are Network's; `device` goes before
+    providers.
     """
 
     def __init__(self, path_or_bytes: Union[str, bytes, "os.PathLike[str]"], sess_options: Optional[SessionOptions] = None,
                  providers: Optional[Sequence[Any]] = None, provider_options: Optional[Sequence[Any]] = None,
                  **keywords: Any) -> None:
-        _check_providers(providers)
+        if "device" not in keywords:
+            keywords["device"] = _device_of(providers, provider_options)
         options = sess_options if sess_options is not None else SessionOptions()
         self._options = options
         keywords = {name: value for name, value in keywords.items() if name not in _IGNORED}
@@ -183,13 +187,16 @@ class InferenceSession:
         return []
 
     def get_providers(self) -> List[str]:
-        return [_PROVIDER]
+        return [_PROVIDER] if self.network.device == "cpu" else [_GPU_PROVIDER, _PROVIDER]
 
     def get_provider_options(self) -> Dict[str, Dict[str, str]]:
-        return {_PROVIDER: {}}
+        device = self.network.device
+        return {name: {"device_id": device.rpartition(":")[2]} if name == _GPU_PROVIDER else {} for name in self.get_providers()}
 
     def set_providers(self, providers: Optional[Sequence[Any]] = None, provider_options: Optional[Sequence[Any]] = None) -> None:
-        _check_providers(providers)
+        device = _device_of(providers, provider_options)
+        if device != self.network.device:
+            raise Unsupported(f"set_providers: the session runs on {self.network.device}: make another for {device}")
 
     def enable_fallback(self) -> None:
         """onnxruntime's; there is one provider."""
@@ -259,10 +266,25 @@ class InferenceSession:
                                           f"{self._sizes[name]}")
 
 
-def _check_providers(providers: Optional[Sequence[Any]]) -> None:
-    names = [provider if isinstance(provider, str) else provider[0] for provider in providers or [_PROVIDER]]
-    if _PROVIDER not in names:
-        warnings.warn(f"providers={names}: Convoy's networks run on the processor, {_PROVIDER}", stacklevel=3)
+def _device_of(providers: Optional[Sequence[Any]], provider_options: Optional[Sequence[Any]]) -> str:
+    """Where the first of them that Convoy has runs."""
+    given = [(each, {}) if isinstance(each, str) else (each[0], each[1]) for each in providers or [_PROVIDER]]
+    if provider_options is not None:
+        given = [(name, options or own) for (name, own), options in zip(given, provider_options)]
+    names = [name for name, _ in given]
+    for name, options in given:
+        if name == _PROVIDER:
+            return "cpu"
+        if name != _GPU_PROVIDER:
+            continue
+        device = f"cuda:{int(options.get('device_id', 0))}"
+        why = _options.why_no_device(device)
+        if why is None:
+            return device
+        warnings.warn(f"providers={names}: {_GPU_PROVIDER}: {why}; it runs on the processor, {_PROVIDER}", stacklevel=3)
+        return "cpu"
+    warnings.warn(f"providers={names}: Convoy has none of them; it runs on the processor, {_PROVIDER}", stacklevel=3)
+    return "cpu"
 
 
 def _row_major(value: Any, type_name: Optional[str]) -> Any:
@@ -278,18 +300,18 @@ def _row_major(value: Any, type_name: Optional[str]) -> Any:
 
 
 def get_available_providers() -> List[str]:
-    """onnxruntime's: the processor."""
-    return [_PROVIDER]
+    """onnxruntime's: the processor's, behind the GPU's where there is one."""
+    return [_PROVIDER] if _options.why_no_device("cuda") else [_GPU_PROVIDER, _PROVIDER]
 
 
 def get_all_providers() -> List[str]:
-    """onnxruntime's: the processor."""
-    return [_PROVIDER]
+    """onnxruntime's: a GPU's and the processor's."""
+    return [_GPU_PROVIDER, _PROVIDER]
 
 
 def get_device() -> str:
-    """onnxruntime's: "CPU"."""
-    return "CPU"
+    """onnxruntime's: "GPU" where there is one, else "CPU"."""
+    return "CPU" if _options.why_no_device("cuda") else "GPU"
 
 
 def set_default_logger_severity(severity: int) -> None:

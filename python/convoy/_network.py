@@ -96,6 +96,11 @@ class Network:
     batch_parts how a batch is run: "whole"; "4": in parts of four images, one after another; "1/thread": side by side, each
                 on one thread. None: as the plan that is obeyed says, else what is predicted to take least.
                 Session.batch_parts says which
+    device      "cpu", or the GPU that it runs on: "cuda", "cuda:1" (docs/gpu-networks.md)
+    graphs, synchronous
+                on a GPU: steps in a row are captured as CUDA graphs; each step is waited for, so that an error names it
+    device_memory_limit
+                on a GPU: bytes there that a session may take, of all its runs at once
     sessions    for how many combinations of sizes it stays prepared
 
     Any number of threads may use it at once.
@@ -107,7 +112,8 @@ class Network:
                  budget: float = 0.0, database: Database = True, how: Optional[str] = None, plan: Optional[str] = None,
                  lenient_plan: bool = False, precision: Optional[str] = None, activation_limit: Optional[int] = None,
                  weight_limit: Optional[int] = None, objective: Optional[str] = None, batch_parts: Optional[str] = None,
-                 sessions: int = 4) -> None:
+                 device: object = "cpu", graphs: bool = True, synchronous: bool = False,
+                 device_memory_limit: Optional[int] = None, sessions: int = 4) -> None:
         library = _c.library
         if isinstance(model, (bytes, bytearray, memoryview)):
             data = bytes(model)
@@ -126,7 +132,10 @@ class Network:
                                       workspace_limit=workspace_limit, fallback=fallback, threads=threads, budget=budget,
                                       database=database, math=math, how=how, plan=plan, lenient_plan=lenient_plan,
                                       precision=precision, activation_limit=activation_limit, weight_limit=weight_limit,
-                                      objective=objective, batch_parts=batch_parts)
+                                      objective=objective, batch_parts=batch_parts, device=device, graphs=graphs,
+                                      synchronous=synchronous, device_memory_limit=device_memory_limit)
+        name = _options.device_text(device)
+        self.device = "cuda:0" if name == "cuda" else name
         self.inputs = self._values(library.convoy_network_inputs, library.convoy_network_input)
         self.outputs = self._values(library.convoy_network_outputs, library.convoy_network_output)
         # Of each input: its name, and NumPy's dtype where it has one that is used as it is.
@@ -176,8 +185,20 @@ class Network:
                                tuple(v.proposed_dims[:rank]) if known else None))
         return tuple(found)
 
-    def _checked(self, inputs: Mapping[str, Any]) -> List[_arrays.Array]:
-        """The inputs' memory, in the model's order."""
+    def _stream(self, inputs: Mapping[str, Any], stream: Any) -> Optional[int]:
+        """Where a run on inputs that lie on the GPU is enqueued."""
+        if stream is not None:
+            if self.device == "cpu":
+                raise InvalidArgument("stream is given, and the network runs on cpu")
+            return _arrays.stream_address(stream)
+        if self.device == "cpu" or not isinstance(inputs, Mapping):
+            return None
+        there = {name: value for name, value in inputs.items()
+                 if not isinstance(value, numpy.ndarray) and not (_arrays.is_torch(value) and value.device.type == "cpu")}
+        return _arrays.current_stream(there, int(self.device.rpartition(":")[2]))
+
+    def _checked(self, inputs: Mapping[str, Any], stream: Optional[int] = None) -> List[_arrays.Array]:
+        """The inputs' memory, in the model's order; all of it on one device."""
         if not isinstance(inputs, Mapping):
             raise WrongType(f"inputs is of type {type(inputs).__name__}, not a mapping from names to arrays")
         names = [value.name for value in self.inputs]
@@ -189,15 +210,15 @@ class Network:
             argument = f"input {value.name!r}"
             if value.name not in inputs:
                 raise InvalidArgument(f"{argument} is missing")
-            found = _arrays.array(argument, inputs[value.name])
+            found = _arrays.array(argument, inputs[value.name], stream)
             if found.type != value.type:
                 raise WrongType(f"{argument} has elements of type {found.type}, the model takes {value.type}")
-            if found.device != "cpu":
-                raise InvalidArgument(f"{argument} is on {found.device}, networks run on cpu")
-            packed = _arrays.packed_strides(found.dims)
-            if 0 not in found.dims and any(a != b for n, a, b in zip(found.dims, found.strides, packed) if n != 1):
-                raise InvalidArgument(f"{argument} has the strides {sizes(found.strides)}, it must be row-major, "
-                                      f"{sizes(packed)}: numpy.ascontiguousarray copies it so")
+            if found.device != "cpu" and not _arrays.is_on(found.device, self.device):
+                raise InvalidArgument(f"{argument} is on {found.device}, the network runs on {self.device}")
+            if arrays and (arrays[0].device == "cpu") != (found.device == "cpu"):
+                raise InvalidArgument(f"{argument} is on {found.device}, input {self.inputs[0].name!r} on {arrays[0].device}: "
+                                      "inputs are all on the processor or all on the GPU")
+            _arrays.check_row_major(argument, found)
             if value.dims is not None:
                 free = all(want in (-1, have) for want, have in zip(value.dims, found.dims))
                 if len(found.dims) != len(value.dims) or not free:
@@ -292,13 +313,23 @@ class Network:
             while len(self._sessions) > self._most:
                 self._sessions.popitem(last=False)
 
-    def run(self, inputs: Mapping[str, Any]) -> Dict[str, numpy.ndarray]:
-        """The outputs, by name, for inputs by name."""
-        found = self._run_ready(inputs)
-        if found is not None:
-            return found
-        arrays = self._checked(inputs)
-        return self._session(tuple(found.dims for found in arrays))._run([found.pointer for found in arrays])
+    def run(self, inputs: Mapping[str, Any], *, out: Optional[Mapping[str, Any]] = None, stream: Any = None) -> Dict[str, Any]:
+        """The outputs, by name, for inputs by name: NumPy's, for inputs on the processor.
+
+        With device="cuda" the inputs may lie on that GPU, all of them: PyTorch's tensors, or arrays with DLPack or CUDA's
+        array interface, aligned to 256 bytes. The run is then enqueued on `stream` (an address, or a stream of PyTorch or
+        CuPy; None: the current one of the inputs' library) and not waited for. Its outputs lie there, too: in `out`, an array
+        for each name, or new ones where the first input is PyTorch's or CuPy's. While the stream is captured
+        (torch.cuda.graph), the run goes into that graph.
+        """
+        if out is None and stream is None:
+            found = self._run_ready(inputs)
+            if found is not None:
+                return found
+        address = self._stream(inputs, stream)
+        arrays = self._checked(inputs, address)
+        session = self._session(tuple(found.dims for found in arrays))
+        return session._run_on(inputs, arrays, out, address)
 
     def _run_ready(self, inputs: Mapping[str, Any]) -> Optional[Dict[str, numpy.ndarray]]:
         """The outputs, where a session is there for the inputs and nothing can be wrong with them: NumPy's row-major arrays of its

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import sys
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from convoy import _arrays
@@ -82,16 +81,8 @@ class Operands:
         tensor = self.problem.out
         dims, strides = self._in_memory[self.problem.computes]
         first = next(iter(given.values()))
-        if _arrays.is_torch(first):
-            torch = sys.modules["torch"]
-            return torch.empty_strided(dims, strides, dtype=getattr(torch, _arrays._NAMES[tensor.type]), device=first.device)
-        if self.device != "cpu":
-            if not _arrays.is_of(first, "cupy"):
-                raise InvalidArgument(f"out is missing: of {type(first).__name__} no new array can be made on {self.device}")
-            cupy = sys.modules["cupy"]
-            memory = cupy.cuda.alloc(tensor.bytes)
-            dtype = _arrays.numpy_type(tensor.type)
-            return cupy.ndarray(dims, dtype, memory, tuple(stride * dtype.itemsize for stride in strides))
+        if _arrays.is_torch(first) or self.device != "cpu":
+            return _arrays.new_like(first, tensor.type, dims, strides, tensor.bytes, self.device)
         return _arrays.numpy_empty(tensor.type, dims, strides, tensor.bytes)
 
     def check_all(self, given: Dict[str, Any], out: Any, rest: Dict[str, Any], stream: Optional[int]) -> Dict[str, Array]:
@@ -154,7 +145,7 @@ class Operands:
     def _check(self, argument: str, found: Array, type_name: str) -> None:
         if found.type != type_name:
             raise WrongType(f"{argument} has elements of type {found.type}, the problem says {type_name}")
-        if found.device != self.device:
+        if not _arrays.is_on(found.device, self.device):
             raise InvalidArgument(f"{argument} is on {found.device}, the plan is for {self.device}")
 
     def alignments(self, pointers: Dict[str, int]) -> Optional[Tuple[int, ...]]:

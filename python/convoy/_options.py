@@ -6,7 +6,7 @@ import os
 from typing import Iterable, Mapping, Optional, Union
 
 from convoy import _c
-from convoy._errors import InvalidArgument, WrongType
+from convoy._errors import ConvoyError, InvalidArgument, WrongType
 
 Rules = Union[str, Mapping[str, str], None]
 Engines = Union[str, Iterable[str], None]
@@ -91,11 +91,25 @@ def device_text(device: object) -> str:
 def place(device: object = "cpu", threads: int = 0, target_sms: int = 0) -> _c.Options:
     """Options that only say where."""
     options: _c.Options = _c.sized(_c.Options)
-    options.workspace_limit = options.activation_limit = options.weight_limit = -1
+    options.workspace_limit = options.activation_limit = options.weight_limit = options.device_memory_limit = -1
     options.device = _c.encoded(device_text(device), "device")
     options.threads = _integer("threads", threads)
     options.target_sms = _integer("target_sms", target_sms)
     return options
+
+
+def why_no_device(device: str) -> Optional[str]:
+    """Nothing runs on it, and this is why; None: it is there."""
+    nothing = _c.AnswerCallback(lambda *_: None)
+    problem = _c.c_void_p()
+    _c.call(_c.library.convoy_problem_create, b"fprop:x=f32,1x1x1x1:w=f32,1x1x1x1", _c.byref(problem))
+    try:
+        _c.call(_c.library.convoy_query, problem, _c.byref(place(device)), nothing, None)
+    except ConvoyError as error:
+        return str(error)
+    finally:
+        _c.library.convoy_problem_destroy(problem)
+    return None
 
 
 def make(*, device: object = "cpu", threads: int = 0, target_sms: int = 0, rules: Rules = None, engines: Engines = None,
@@ -103,7 +117,8 @@ def make(*, device: object = "cpu", threads: int = 0, target_sms: int = 0, rules
          database: Database = None, math: Optional[str] = None, how: Optional[str] = None, plan: Optional[str] = None,
          lenient_plan: bool = False, precision: Optional[str] = None, activation_limit: Optional[int] = None,
          weight_limit: Optional[int] = None, objective: Optional[str] = None,
-         batch_parts: Optional[str] = None) -> _c.Options:
+         batch_parts: Optional[str] = None, graphs: bool = True, synchronous: bool = False,
+         device_memory_limit: Optional[int] = None) -> _c.Options:
     """All of convoy_options."""
     options = place(device, threads, target_sms)
     options.rules = _c.encoded(rules_text(rules), "rules")
@@ -122,4 +137,7 @@ def make(*, device: object = "cpu", threads: int = 0, target_sms: int = 0, rules
     options.weight_limit = _limit("weight_limit", weight_limit)
     options.objective = _c.encoded(objective, "objective")
     options.batch_parts = _c.encoded(batch_parts, "batch_parts")
+    options.no_graph = not graphs
+    options.synchronous = bool(synchronous)
+    options.device_memory_limit = _limit("device_memory_limit", device_memory_limit)
     return options

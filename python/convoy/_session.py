@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import math
+import re
 from ctypes import byref, c_int64, c_void_p
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 
@@ -10,7 +12,7 @@ import numpy
 
 from convoy import _arrays, _c
 from convoy._arrays import sizes
-from convoy._errors import InvalidArgument
+from convoy._errors import InvalidArgument, Unsupported, WrongType
 
 if TYPE_CHECKING:
     from convoy._network import Network
@@ -29,6 +31,7 @@ class Step:
     output_shape: str  # "1x64x56x56 nhwc"
     seconds: float  # of the last run, the mean of its parts; 0: before
     threads: int  # that it runs on: the session's, or 1 where it is tiny
+    device: str  # "cpu", "cuda:0"; a copy's is the one that it is not of the processor
 
 
 def as_shapes(shapes: Optional[List[Tuple[int, ...]]]) -> Tuple[Any, int]:
@@ -64,6 +67,7 @@ class Session:
                                  network._handle, given, count, byref(options))
         info = self._info()
         self.warnings = tuple(_c.lines(info.warnings))
+        self.device: str = info.device.decode()  # where it runs: "cpu", "cuda:0"
         self.batch_parts = _c.decoded(info.batch_parts)  # as Network has it: "whole", "4", "1/thread". Steps are those of a part
 
     def _info(self) -> _c.SessionInfo:
@@ -81,10 +85,17 @@ class Session:
         return float(self._info().seconds)
 
     @property
+    def device_seconds(self) -> float:
+        """On a GPU: of the run of the processor's arrays that ended last, without copies; else 0."""
+        return float(self._info().device_seconds)
+
+    @property
     def memory(self) -> Dict[str, int]:
-        """Bytes of activations, weights and workspace. Of activations and workspace those of one run: `runs_at_once` times that."""
+        """Bytes of activations, weights and workspace. Of activations and workspace those of one run: `runs_at_once` times that.
+        "device": on a GPU, all that is held there now."""
         info = self._info()
-        return {"activations": info.activation_bytes, "weights": info.weight_bytes, "workspace": info.workspace_bytes}
+        return {"activations": info.activation_bytes, "weights": info.weight_bytes, "workspace": info.workspace_bytes,
+                "device": info.device_bytes}
 
     @property
     def runs_at_once(self) -> int:
@@ -99,18 +110,80 @@ class Session:
             _c.call(_c.library.convoy_session_step, self._handle, index, byref(s))
             found.append(Step(s.kind.decode(), s.nodes.decode(), s.engine.decode(), _c.decoded(s.problem),
                               _c.decoded(s.reason), tuple(_c.lines(s.warnings)), s.output_shape.decode(), s.seconds,
-                              s.threads))
+                              s.threads, s.device.decode()))
         return found
 
-    def run(self, inputs: Mapping[str, Any]) -> Dict[str, numpy.ndarray]:
-        """The outputs, by name, for inputs by name: row-major arrays of the sizes prepared for."""
-        arrays = self.network._checked(inputs)
+    def run(self, inputs: Mapping[str, Any], *, out: Optional[Mapping[str, Any]] = None, stream: Any = None) -> Dict[str, Any]:
+        """As Network.run, for inputs of the sizes prepared for."""
+        address = self.network._stream(inputs, stream)
+        arrays = self.network._checked(inputs, address)
         if self._shapes is not None:
             for value, found, dims in zip(self.network.inputs, arrays, self._shapes):
                 if found.dims != dims:
                     raise InvalidArgument(f"input {value.name!r} has the sizes {sizes(found.dims)}, "
                                           f"the session was prepared for {sizes(dims)}")
-        return self._run([found.pointer for found in arrays])
+        return self._run_on(inputs, arrays, out, address)
+
+    def _run_on(self, inputs: Mapping[str, Any], arrays: List[_arrays.Array], out: Optional[Mapping[str, Any]],
+                stream: Optional[int]) -> Dict[str, Any]:
+        """Where the inputs are."""
+        pointers = [found.pointer for found in arrays]
+        on_gpu = bool(arrays) and arrays[0].device != "cpu"
+        if not on_gpu and out is None:
+            return self._run(pointers)
+        values = self._outputs()
+        for name in out or ():
+            if name not in [value.name.decode() for value in values]:
+                raise InvalidArgument(f"out: {name!r} is no output, the model's are "
+                                      f"{', '.join(repr(value.name.decode()) for value in values)}")
+        found = {value.name.decode(): self._into(value, inputs, out, on_gpu, stream) for value in values}
+        memory = [_arrays.array(f"out {name!r}", array, stream) for name, array in found.items()]
+        if on_gpu:
+            _c.call(_c.library.convoy_session_enqueue, self._handle, as_pointers(pointers), len(pointers),
+                    as_pointers([array.pointer for array in memory]), len(memory), stream)
+        else:
+            buffers = (_c.Buffer * len(memory))(*[_c.Buffer(array.pointer or _NOWHERE, _bytes_of(array.type, array.dims))
+                                                  for array in memory])
+            _c.call(_c.library.convoy_session_execute_into, self._handle, as_pointers(pointers), len(pointers), buffers,
+                    len(memory), None)
+        return found
+
+    def _outputs(self) -> List[_c.Value]:
+        """As this session makes them."""
+        values = []
+        for index in range(len(self.network.outputs)):
+            value = _c.sized(_c.Value)
+            _c.call(_c.library.convoy_session_output_value, self._handle, index, byref(value))
+            values.append(value)
+        return values
+
+    def _into(self, value: _c.Value, inputs: Mapping[str, Any], out: Optional[Mapping[str, Any]], on_gpu: bool,
+              stream: Optional[int]) -> Any:
+        """The array that an output goes to: the caller's, else a new one."""
+        name, type_name, dims = value.name.decode(), value.type.decode(), tuple(value.dims[: max(value.rank, 0)])
+        if value.rank < 0 or -1 in dims:
+            raise Unsupported(f"output {name!r} has sizes that are known only when it has run: it gets memory of its own, for "
+                              "inputs on the processor and without out")
+        given = None if out is None else out.get(name)
+        packed = _arrays.packed_strides(dims)
+        if given is None:
+            if not on_gpu:
+                return numpy.empty(dims, _arrays.numpy_type(type_name))
+            return _arrays.new_like(inputs[self.network.inputs[0].name], type_name, dims, packed, _bytes_of(type_name, dims),
+                                    self.device)
+        argument = f"out {name!r}"
+        found = _arrays.array(argument, given, stream)
+        if found.type != type_name:
+            raise WrongType(f"{argument} has elements of type {found.type}, the model gives {type_name}")
+        if found.dims != dims:
+            raise InvalidArgument(f"{argument} has the sizes {sizes(found.dims)}, the model gives {sizes(dims)}")
+        where = self.device if on_gpu else "cpu"
+        if not _arrays.is_on(found.device, where):
+            raise InvalidArgument(f"{argument} is on {found.device}, it must be where the inputs are, on {where}")
+        if not found.writable:
+            raise InvalidArgument(f"{argument} can't be written to")
+        _arrays.check_row_major(argument, found)
+        return given
 
     def _run(self, addresses: List[int]) -> Dict[str, numpy.ndarray]:
         results = c_void_p()
@@ -119,6 +192,11 @@ class Session:
             return {value.name: _output(results, index) for index, value in enumerate(self.network.outputs)}
         finally:
             _c.library.convoy_results_destroy(results)
+
+
+def _bytes_of(type_name: str, dims: Tuple[int, ...]) -> int:
+    bits = re.search(r"[0-9]+", type_name)
+    return math.prod(dims) * max(int(bits[0]) // 8 if bits else 1, 1)
 
 
 def _output(results: c_void_p, index: int) -> numpy.ndarray:

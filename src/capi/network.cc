@@ -42,6 +42,8 @@ struct convoy_session {
   std::vector<std::string> problems, reasons, warnings;  // of each step
   std::string rule_warnings;                             // lines
   std::string parts;                                     // of the batch
+  std::string device;                                    // its home
+  bool times_steps = true;                               // at each run: on a GPU that waits after each
   std::unique_ptr<convoy_results> results;               // of the last convoy_session_run
   mutable std::mutex mutex;                              // guards `statistics`
   mutable RunStatistics statistics;                      // of the run that ended last
@@ -173,19 +175,40 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
                                             std::unique_ptr<TuningDatabase>& database) {
   CONVOY_TRY(const convoy_options given, whole(options));
   CONVOY_TRY(const Chooser chooser, read_options(&given));
-  if (chooser.place.request.kind() != DeviceKind::cpu) {
-    return Error{ErrorCode::unsupported, fmt::format("device={}: networks run on the processor only", given.device)};
+  const bool on_gpu = chooser.place.request.kind() == DeviceKind::cuda;
+  if (on_gpu && given.target_sms != 0) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("target_sms={}: networks use all of a GPU's multiprocessors", given.target_sms)};
   }
-  NetworkOptions made{.threads = chooser.place.request.threads,
+  if (on_gpu && use == Use::tune) {
+    return Error{ErrorCode::unsupported, fmt::format("device={}: networks are tuned on the processor", given.device)};
+  }
+  if (!on_gpu && (given.no_graph != 0 || given.synchronous != 0 || given.device_memory_limit != -1)) {
+    const std::string_view field = given.no_graph != 0      ? "no_graph"
+                                   : given.synchronous != 0 ? "synchronous"
+                                                            : "device_memory_limit";
+    return argument_error(fmt::format("{} is for networks on a GPU: device is cpu", field));
+  }
+  // Of the processor, for what runs there with copies.
+  const int threads = given.threads == 0 ? cpu_features().logical_cpus : given.threads;
+  NetworkOptions made{.threads = threads,
                       .cpu = chooser.place.request.cpu,
                       .selection = chooser.options,
                       .math = chooser.math,
-                      .team = caller_team(given, chooser.place.request.threads),
-                      .team_serves_several = true};
+                      .team = caller_team(given, threads),
+                      .team_serves_several = true,
+                      .cuda = chooser.place.request.cuda,
+                      .graphs = given.no_graph == 0,
+                      .synchronous = given.synchronous != 0};
+  if (given.device_memory_limit < -1) {
+    return argument_error(
+        fmt::format("device_memory_limit={} is neither a number of bytes nor -1", given.device_memory_limit));
+  }
+  if (given.device_memory_limit >= 0) made.device_memory_limit = given.device_memory_limit;
   const std::string_view how = given.how != nullptr ? given.how : "tuned";
   const bool measures = use == Use::tune || made.selection.budget_seconds > 0;
   if (how != "tuned") made.how = how;
-  if (how == "tuned" && !restricts_engines(given) && (use == Use::tune || !measures)) {
+  if (!on_gpu && how == "tuned" && !restricts_engines(given) && (use == Use::tune || !measures)) {
     made.kept_plans = kept_plans_folder(chooser.database);
   }
   CONVOY_CHECK(read_goals(given, how, made));
@@ -298,7 +321,7 @@ Result<std::unique_ptr<convoy_results>> run(const convoy_session& session, const
                                             std::vector<HostTensor> outputs) {
   CONVOY_TRY(const std::vector<HostTensor> tensors, read_inputs(session.inputs, inputs, count));
   auto results = std::make_unique<convoy_results>(std::move(outputs));
-  RunStatistics statistics;
+  RunStatistics statistics{.each_step = session.times_steps};
   CONVOY_CHECK(session.session->run_into(tensors, results->outputs, &statistics));
   const std::lock_guard lock(session.mutex);
   session.statistics = std::move(statistics);
@@ -397,6 +420,8 @@ convoy_status convoy_session_create(const convoy_network* network, const convoy_
     made->outputs = prepared_outputs(*network->network, *made->session);
     made->output_dim_names = dim_names(made->outputs);
     made->parts = print(made->session->parts());
+    made->device = given.cuda ? fmt::format("cuda:{}", given.cuda->ordinal) : "cpu";
+    made->times_steps = !given.cuda || given.synchronous;
     for (const NetworkStep& step : made->session->steps()) {
       made->problems.push_back(step.kind == "conv" ? print(step.problem) : "");
       made->reasons.push_back(step.selection.reason());
@@ -480,6 +505,16 @@ convoy_status convoy_session_execute_into(const convoy_session* session, const v
   });
 }
 
+convoy_status convoy_session_enqueue(const convoy_session* session, const void* const* inputs, size_t input_count,
+                                     void* const* outputs, size_t output_count, void* stream) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(session, "session"));
+    if (input_count > 0) CONVOY_CHECK(present(inputs, "inputs"));
+    if (output_count > 0) CONVOY_CHECK(present(outputs, "outputs"));
+    return session->session->enqueue({inputs, input_count}, {outputs, output_count}, stream);
+  });
+}
+
 convoy_status convoy_session_output_value(const convoy_session* session, size_t index, convoy_value* value) {
   return guarded([&]() -> Result<void> {
     CONVOY_CHECK(present(session, "session"));
@@ -519,7 +554,11 @@ convoy_status convoy_session_describe(const convoy_session* session, convoy_sess
     CONVOY_CHECK(present(info, "info"));
     convoy_session_info filled = CONVOY_SESSION_INFO_INIT;
     filled.steps = session->session->steps().size();
-    filled.seconds = last_run(*session).seconds;
+    const RunStatistics last = last_run(*session);
+    filled.seconds = last.seconds;
+    filled.device = session->device.c_str();
+    filled.device_seconds = last.device_seconds.value_or(0);
+    filled.device_bytes = static_cast<std::int64_t>(session->session->device_bytes());
     filled.activation_bytes = static_cast<std::int64_t>(session->session->activation_bytes());
     filled.weight_bytes = static_cast<std::int64_t>(session->session->weight_bytes());
     filled.workspace_bytes = static_cast<std::int64_t>(session->session->workspace_bytes());
@@ -549,6 +588,7 @@ convoy_status convoy_session_step(const convoy_session* session, size_t index, c
     filled.output_shape = from.output_shape.c_str();
     filled.seconds = index < seconds.size() ? seconds[index] : 0;
     filled.threads = from.threads;
+    filled.device = from.device.c_str();
     return write_struct(step, filled, "convoy_step");
   });
 }

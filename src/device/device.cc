@@ -37,7 +37,18 @@ Result<std::unique_ptr<Recording>> Device::record(Queue&, const std::function<Re
   return std::unique_ptr<Recording>();
 }
 
+Result<bool> Device::is_recorded(const Queue&) const { return false; }
+
+Result<std::shared_ptr<void>> Device::join_recording(const std::function<Result<void>()>& enqueue) const {
+  CONVOY_CHECK(enqueue());
+  return std::shared_ptr<void>();
+}
+
 Result<std::unique_ptr<Mark>> Device::make_mark() const { return std::unique_ptr<Mark>(); }
+
+Result<std::int64_t> Device::free_bytes() const {
+  return Error{ErrorCode::unsupported, name() + " doesn't say how many bytes are free"};
+}
 
 const Device& processor() {
   static const Processor& only = *new Processor;  // never destroyed: plans may run while the process ends

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -42,6 +43,7 @@ class Mark {
   virtual Result<void> set(Queue& queue) = 0;                   // here and now
   virtual Result<void> hold(Queue& queue) const = 0;            // what is enqueued there from now on begins after it
   virtual Result<double> since(const Mark& earlier) const = 0;  // seconds; both were reached
+  virtual Result<bool> reached() const = 0;                     // without waiting
 };
 
 class Device {
@@ -62,7 +64,13 @@ class Device {
   // Records what `enqueue`, called once on this thread, puts into the queue; nothing of it runs. It allocates nothing
   // and waits for nothing. Null: this device records nothing, and nothing was enqueued.
   virtual Result<std::unique_ptr<Recording>> record(Queue& queue, const std::function<Result<void>()>& enqueue) const;
+  // Whether the caller records what is put into this queue of his, so that nothing of it runs now.
+  virtual Result<bool> is_recorded(const Queue& queue) const;
+  // Calls `enqueue`, which puts into such a queue; meanwhile this thread may allocate. What is returned must live as
+  // long as the caller launches what he records.
+  virtual Result<std::shared_ptr<void>> join_recording(const std::function<Result<void>()>& enqueue) const;
   virtual Result<std::unique_ptr<Mark>> make_mark() const;  // null: this device has none
+  virtual Result<std::int64_t> free_bytes() const;          // to anybody; of the processor's memory nobody asks
   // Whether the pointer can be read or written by what runs there. The error names the field.
   virtual Result<void> check_pointer(const void* pointer, std::string_view field) const = 0;
 };

@@ -55,7 +55,7 @@ def test_another_device_is_named_with_both_values(arrays):
     on_gpu = OnGpu(np.zeros((1, 8, 6, 6), np.float32))
     with pytest.raises(convoy.InvalidArgument, match="x is on cuda:0, the plan is for cpu"):
         convoy.Problem(TEXT).select(database=False)(on_gpu, np.zeros((4, 8, 1, 1), np.float32))
-    with pytest.raises(convoy.InvalidArgument, match="input 'input' is on cuda:0, networks run on cpu"):
+    with pytest.raises(convoy.InvalidArgument, match="input 'input' is on cuda:0, the network runs on cpu"):
         convoy.Network("zoo:squeezenet1_1").run({"input": OnGpu(np.zeros((1, 3, 64, 64), np.float32))})
     on_gpu.device = (10, 0)
     with pytest.raises(convoy.WrongType, match="x is on DLPack's device 10"):

@@ -20,7 +20,7 @@ class OwnStream final : public CudaQueue {
   Stream stream_;
 };
 
-CUstream stream_of(Queue& queue) { return static_cast<CUstream>(static_cast<CudaQueue&>(queue).stream()); }
+CUstream stream_of(const Queue& queue) { return static_cast<CUstream>(static_cast<const CudaQueue&>(queue).stream()); }
 
 class GraphRecording final : public Recording {
  public:
@@ -39,6 +39,7 @@ class EventMark final : public Mark {
   Result<double> since(const Mark& earlier) const override {
     return Event::seconds(static_cast<const EventMark&>(earlier).event_, event_);
   }
+  Result<bool> reached() const override { return event_.reached(); }
 
  private:
   Event event_;
@@ -71,6 +72,15 @@ class Gpu final : public Device {
   Result<std::unique_ptr<Recording>> record(Queue& queue, const std::function<Result<void>()>& enqueue) const override {
     CONVOY_TRY(CapturedGraph graph, CapturedGraph::capture(stream_of(queue), enqueue));
     return std::unique_ptr<Recording>(std::make_unique<GraphRecording>(std::move(graph)));
+  }
+  Result<bool> is_recorded(const Queue& queue) const override { return is_captured(stream_of(queue)); }
+  Result<std::shared_ptr<void>> join_recording(const std::function<Result<void>()>& enqueue) const override {
+    CONVOY_TRY(std::shared_ptr<KeptByGraph> kept, join_capture(enqueue));
+    return std::shared_ptr<void>(std::move(kept));
+  }
+  Result<std::int64_t> free_bytes() const override {
+    CONVOY_TRY(const DeviceMemoryInfo info, memory_info(ordinal_));
+    return info.free_bytes;
   }
   Result<std::unique_ptr<Mark>> make_mark() const override {
     CONVOY_TRY(Event event, Event::create(ordinal_));

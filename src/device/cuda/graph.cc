@@ -20,9 +20,38 @@ class Keeping {
   KeptByGraph* before_;
 };
 
+// CUDA refuses memory to a thread while a stream is captured, unless the thread says that it may have some.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const DriverApi& api) : api_(api) { api_.ThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+  ~RelaxedCapture() { api_.ThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  const DriverApi& api_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // then the thread's own
+};
+
 }  // namespace
 
 KeptByGraph* kept_by_capture() { return kept_now; }
+
+Result<bool> is_captured(CUstream stream) {
+  CONVOY_TRY(const DriverApi* api, driver());
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CONVOY_CHECK(check(api->StreamIsCapturing(stream, &status), "cuStreamIsCapturing", ""));
+  return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+Result<std::shared_ptr<KeptByGraph>> join_capture(const std::function<Result<void>()>& enqueue) {
+  CONVOY_TRY(const DriverApi* api, driver());
+  auto kept = std::make_shared<KeptByGraph>();
+  const Keeping keeping(*kept);
+  const RelaxedCapture relaxed(*api);
+  CONVOY_CHECK(enqueue());
+  return kept;
+}
 
 Result<CapturedGraph> CapturedGraph::capture(CUstream stream, const std::function<Result<void>()>& enqueue) {
   CONVOY_TRY(const DriverApi* api, driver());

@@ -15,6 +15,11 @@ using KeptByGraph = std::map<const void*, std::shared_ptr<void>>;
 // Of the capture under way on the calling thread; null: none is.
 KeptByGraph* kept_by_capture();
 
+// Calls `enqueue`, which puts into a stream that the caller captures. It may allocate meanwhile, whatever the mode of
+// that capture. What is returned is what the caller's graph needs for as long as it lives.
+Result<std::shared_ptr<KeptByGraph>> join_capture(const std::function<Result<void>()>& enqueue);
+Result<bool> is_captured(CUstream stream);
+
 class CapturedGraph {
  public:
   // Of the thread's current device. `enqueue` is called once, on this thread, and may neither allocate nor wait; other

@@ -53,6 +53,9 @@ Result<PrepareSettings> completed(PrepareSettings settings) {
                  fmt::format("team has {} threads, threads={}", lent->size(), settings.options.threads)};
   }
   if (settings.options.cuda) CONVOY_CHECK(check_home(settings));
+  if (!settings.options.cuda && settings.options.device_memory_limit) {
+    return Error{ErrorCode::invalid_argument, "a limit of a GPU's memory: the network's home is the processor"};
+  }
   if (!settings.team) settings.team = lent ? lent : make_cpu_team(settings.options.threads);
   return settings;
 }

@@ -43,6 +43,7 @@ PrepareSettings settings_of_tail(PrepareSettings settings) {
   settings.progress = {};
   settings.places = {};
   settings.options.cuda.reset();
+  settings.options.device_memory_limit.reset();
   return settings;
 }
 
@@ -124,6 +125,7 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, cons
                                                   .team_serves_several = given.options.team_serves_several,
                                                   .processors = given.options.cpu.logical_cpus,
                                                   .activation_limit = goal.activation_limit,
+                                                  .device_memory_limit = settings.options.device_memory_limit,
                                                   .remarks = std::move(decided.remarks)});
   CONVOY_CHECK(check_limits(*session, goal));
   CONVOY_CHECK(session->allocate());

@@ -31,8 +31,6 @@ void copy_bytes(const HostTensor& to, const HostTensor& from, ThreadTeam& team) 
   });
 }
 
-constexpr std::size_t kMostRecorded = 8;  // sets of pointers
-
 }  // namespace
 
 Result<Entered> enter(std::span<const Device* const> devices) {
@@ -187,7 +185,7 @@ Result<void> Execution::set_mark(Worker& worker, std::unique_ptr<Mark>& mark) co
 
 // Null: this run is the first with these pointers, and goes step by step, so that whatever is made at a first use is
 // there when a run is recorded.
-Execution::Recorded* Execution::recorded(Worker& worker) const {
+Execution::Recorded* Execution::recorded(Worker& worker) {
   std::vector<const void*> pointers(worker.bound.inputs.begin(), worker.bound.inputs.end());
   pointers.insert(pointers.end(), worker.bound.outputs.begin(), worker.bound.outputs.end());
   const auto same = std::ranges::find(worker.recorded, pointers, &Recorded::pointers);
@@ -195,8 +193,13 @@ Execution::Recorded* Execution::recorded(Worker& worker) const {
     same->used = worker.runs;
     return &*same;
   }
-  if (worker.recorded.size() == kMostRecorded) {
-    worker.recorded.erase(std::ranges::min_element(worker.recorded, {}, &Recorded::used));
+  if (worker.recorded.size() >= prepared_.most_recorded) {
+    const auto least = std::ranges::min_element(worker.recorded, {}, &Recorded::used);
+    const std::vector<Stretch>& own = least->pointers.empty() ? stretches_ : all_steps_;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      if (least->stretches[i] != nullptr) graph_bytes_ -= bytes_of_graph(own[i]);
+    }
+    worker.recorded.erase(least);
   }
   Recorded& made = worker.recorded.emplace_back();
   made.pointers = std::move(pointers);
@@ -217,6 +220,7 @@ Result<void> Execution::run_stretch(Worker& worker, const Stretch& stretch, std:
     if (!made.ok()) return made.error().within("recording " + what + " (without graphs they run one by one)");
     recording = std::move(*made);
     if (recording == nullptr) return run_all();
+    graph_bytes_ += bytes_of_graph(stretch);
     log(LogLevel::info, "record",
         {{"steps", what},
          {"pointers", worker.bound.here() ? "given" : "own"},
@@ -228,21 +232,23 @@ Result<void> Execution::run_stretch(Worker& worker, const Stretch& stretch, std:
 Result<void> Execution::run_steps(Worker& worker, bool timed) {
   const Program& program = prepared_.program();
   const std::vector<Stretch>& own = worker.bound.here() ? all_steps_ : stretches_;
-  const bool records = prepared_.graphs && !prepared_.synchronous && !timed && worker.recording == nullptr;
+  const bool records =
+      prepared_.graphs && !prepared_.synchronous && !timed && worker.recording == nullptr && !worker.bound.recorded;
   ++worker.runs;
-  if (std::exchange(worker.pending, false)) CONVOY_CHECK(worker.end->hold(home_queue(worker)));
+  if (worker.pending) CONVOY_CHECK(worker.end->hold(home_queue(worker)));
+  worker.pending = false;
   Recorded* const known = own.empty() || !records ? nullptr : recorded(worker);
   std::size_t next = 0;  // stretch
   for (std::size_t s = 0; s < program.steps.size(); ++s) {
     const bool begins = next < own.size() && own[next].first == s;
-    if (begins && next == 0) CONVOY_CHECK(set_mark(worker, worker.begin));
+    if (begins && next == 0 && !worker.bound.recorded) CONVOY_CHECK(set_mark(worker, worker.begin));
     if (begins && known != nullptr) {
       CONVOY_CHECK(run_stretch(worker, own[next], known->stretches[next]));
       s = own[next].end - 1;
     } else {
       CONVOY_CHECK(run_step(worker, s, timed));
     }
-    if (next < own.size() && own[next].end == s + 1 && ++next == own.size()) {
+    if (next < own.size() && own[next].end == s + 1 && ++next == own.size() && !worker.bound.recorded) {
       CONVOY_CHECK(set_mark(worker, worker.end));
     }
   }
@@ -275,7 +281,7 @@ Result<void> Execution::run_step(Worker& worker, std::size_t s, bool timed) {
   auto done = step.crosses && worker.bound.here()
                   ? copied_there()
                   : step.running().execute(in, out, {queue, lane.workspace.data(), lane.workspace.bytes()});
-  if (done.ok() && (timed || prepared_.synchronous))
+  if (done.ok() && (timed || prepared_.synchronous) && !worker.bound.recorded)
     done = queue.finish();  // so that its time, or error, is the step's
   if (!done.ok()) return done.error().within("step " + std::to_string(s) + " (" + prepared_.steps[s].nodes + ")");
   if (timed) worker.step_seconds[s] += seconds_since(step_start);
@@ -283,9 +289,27 @@ Result<void> Execution::run_step(Worker& worker, std::size_t s, bool timed) {
   return {};
 }
 
-Result<void> Execution::enqueue(std::span<const void* const> inputs, std::span<void* const> outputs, Queue& queue) {
-  CONVOY_TRY(const Entered entered, enter(prepared_.devices));
+Execution::Fit Execution::fit(std::optional<const void*> stream) const {
+  const Worker& worker = workers_.front();
+  if (stream && stream == stream_) return Fit::same_stream;
+  if (!worker.pending) return Fit::idle;
+  const auto reached = worker.end->reached();
+  return reached.ok() && *reached ? Fit::idle : Fit::waits;
+}
+
+Result<void> Execution::enqueue_recorded(std::span<const void* const> inputs, std::span<void* const> outputs,
+                                         CudaQueue& queue) {
   Worker& worker = workers_.front();
+  worker.bound = {&queue, inputs, outputs, true};
+  worker.recording = nullptr;
+  auto done = run_steps(worker, false);
+  worker.bound = {};
+  return done;
+}
+
+Result<void> Execution::enqueue(std::span<const void* const> inputs, std::span<void* const> outputs, CudaQueue& queue) {
+  Worker& worker = workers_.front();
+  stream_ = queue.stream();
   worker.bound = {&queue, inputs, outputs};
   worker.recording = nullptr;
   auto done = run_steps(worker, false);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,15 +28,19 @@ struct Prepared {
   std::unique_ptr<const Tail> tail;                // null: none. Goes with one part.
   int threads = 1;
   BatchParts parts;
-  std::int64_t part_count = 1;  // what the program is run for in a run
-  int home = 0;                 // of devices: where the network lives
-  bool graphs = true;           // elsewhere than on the processor: steps in a row are recorded
-  bool synchronous = false;     // there: each step is waited for
+  std::int64_t part_count = 1;    // what the program is run for in a run
+  int home = 0;                   // of devices: where the network lives
+  bool graphs = true;             // elsewhere than on the processor: steps in a row are recorded
+  bool synchronous = false;       // there: each step is waited for
+  std::size_t most_recorded = 8;  // sets of pointers, of which a run keeps the graphs
 
   const Program& program() const { return lowered.program; }
   // How many parts run side by side.
   std::int64_t side_by_side() const { return parts.a_thread_each ? std::min<std::int64_t>(threads, part_count) : 1; }
 };
+
+// What a recorded step takes of a device's memory: an estimate, since no driver says it.
+inline constexpr std::size_t kGraphBytesOfStep = 8 << 10;
 
 // A context for the calling thread in each device but the processor; while it lives, their queues may be used.
 using Entered = std::vector<std::shared_ptr<void>>;
@@ -53,7 +58,15 @@ class Execution {
 
   // The same on tensors that lie at home, enqueued and not waited for. All steps are there. One call at a time; what
   // the next one enqueues begins when this is done.
-  Result<void> enqueue(std::span<const void* const> inputs, std::span<void* const> outputs, Queue& queue);
+  Result<void> enqueue(std::span<const void* const> inputs, std::span<void* const> outputs, CudaQueue& queue);
+  // The same into a queue that the caller records (Device::is_recorded). Nothing else may be asked of it then.
+  Result<void> enqueue_recorded(std::span<const void* const> inputs, std::span<void* const> outputs, CudaQueue& queue);
+
+  // How well it serves a run on this stream (nothing: on its own): the work before would be waited for there, or there
+  // is none under way, or it was on this stream.
+  enum class Fit { waits, idle, same_stream };
+  Fit fit(std::optional<const void*> stream) const;
+  std::size_t graph_bytes() const { return graph_bytes_; }
 
  private:
   // The stretches of steps in a row at home, as they were recorded for tensors that lie there: their pointers; none:
@@ -71,6 +84,7 @@ class Execution {
     Queue* queue = nullptr;               // at home; null: the worker's own
     std::span<const void* const> inputs;  // there
     std::span<void* const> outputs;
+    bool recorded = false;  // by the caller
     bool here() const { return queue != nullptr; }
   };
 
@@ -109,8 +123,11 @@ class Execution {
   Result<void> run_steps(Worker& worker, bool timed);
   Result<void> run_step(Worker& worker, std::size_t s, bool timed);
   std::vector<Stretch> stretches(bool bound) const;
-  Recorded* recorded(Worker& worker) const;
+  Recorded* recorded(Worker& worker);
   Result<void> run_stretch(Worker& worker, const Stretch& stretch, std::unique_ptr<Recording>& recording);
+  static std::size_t bytes_of_graph(const Stretch& stretch) {
+    return (stretch.end - stretch.first) * kGraphBytesOfStep;
+  }
   Result<void> set_mark(Worker& worker, std::unique_ptr<Mark>& mark) const;
   Queue& home_queue(const Worker& worker) const;
   Result<HostTensor> allocate_spare(const TensorDesc& desc) const;
@@ -126,6 +143,8 @@ class Execution {
   std::unique_ptr<ThreadTeam> one_thread_ = make_cpu_team(1);  // the calling one, for steps that have it alone
   bool calls_team_ = false;                                    // does any step
   std::vector<Worker> workers_;
+  std::optional<const void*> stream_;         // of the run that was enqueued last
+  std::atomic<std::size_t> graph_bytes_ = 0;  // by estimate
 };
 
 }  // namespace convoy::network

@@ -1,7 +1,9 @@
 // A prepared graph: what its runs share, and a pool of what each of them needs.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,7 +19,8 @@ class GraphSession final : public SwitchableSession {
     std::shared_ptr<ThreadTeam> team;  // of every run; null: each has one of its own
     bool team_serves_several = false;
     int processors = 1;
-    std::optional<std::int64_t> activation_limit{};  // of all runs at once
+    std::optional<std::int64_t> activation_limit{};     // of all runs at once
+    std::optional<std::int64_t> device_memory_limit{};  // as NetworkOptions has it
     std::vector<std::string> remarks;
   };
   GraphSession(Prepared prepared, Settings settings);
@@ -42,13 +45,28 @@ class GraphSession final : public SwitchableSession {
   std::size_t weight_bytes() const override { return prepared_.program().weight_bytes; }
   std::size_t workspace_bytes() const override;
   int runs_at_once() const override { return pool_.size(); }
+  std::size_t device_bytes() const override;
 
  private:
   Result<void> run(std::span<const HostTensor> inputs, std::span<HostTensor> outputs, RunStatistics* statistics,
                    std::vector<RecordingTeam>* recordings);
   Result<void> check_inputs(std::span<const HostTensor> inputs) const;
   Result<void> check_outputs(std::span<const HostTensor> outputs) const;
+  // A run that goes into what the caller records, and what his record needs.
+  struct CallersRun {
+    std::unique_ptr<Execution> execution;
+    std::shared_ptr<void> kept;
+  };
+  Result<std::unique_ptr<Execution>> make_execution() const;
   Result<void> check_all_at_home() const;
+  Result<void> enqueue_recorded(std::span<const void* const> inputs, std::span<void* const> outputs, CudaQueue& queue);
+  Result<void> warm_up(Execution& execution);
+  const Device& home() const { return *prepared_.devices[static_cast<std::size_t>(prepared_.home)]; }
+  std::size_t bytes_of_run() const;
+  std::size_t weight_bytes_at_home() const;
+  std::string smaller_batch(std::int64_t room) const;
+  Result<void> check_device_memory() const;
+  Result<void> allocate_there();
   TensorDesc whole(TensorDesc part) const;
   int most_at_once() const;
 
@@ -56,6 +74,9 @@ class GraphSession final : public SwitchableSession {
   std::vector<std::optional<TensorDesc>> outputs_;  // of the whole batch
   Settings settings_;
   ExecutionPool pool_;
+  std::atomic<bool> ran_ = false;
+  mutable std::mutex mutex_;  // guards callers_
+  std::vector<CallersRun> callers_;
 };
 
 }  // namespace convoy::network

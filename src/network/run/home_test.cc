@@ -1,11 +1,13 @@
 // Networks at home on a GPU, on device/cuda/testing/fake_driver.cc: where their steps run, what is captured and when,
 // tensors that lie there, and what is refused. An engine of the test computes when the stream, or a graph, comes to it.
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "device/cuda/device.h"
 #include "device/device.h"
@@ -41,6 +43,33 @@ T& of_driver(const char* name) {
 }
 int& captures() { return of_driver<int>("fake_captures"); }
 int& graph_launches() { return of_driver<int>("fake_graph_launches"); }
+int& waits() { return of_driver<int>("fake_waits"); }
+int& fail_at() { return of_driver<int>("fake_fail_at"); }
+
+// A caller's graph of what it captures of a stream.
+class CallersGraph {
+ public:
+  explicit CallersGraph(CUstream stream) : stream_(stream) {
+    EXPECT_EQ(api_.StreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  }
+  CallersGraph(const CallersGraph&) = delete;
+  CallersGraph& operator=(const CallersGraph&) = delete;
+  ~CallersGraph() {
+    if (executable_ != nullptr) api_.GraphExecDestroy(executable_);
+  }
+  void end() {
+    CUgraph graph = nullptr;
+    ASSERT_EQ(api_.StreamEndCapture(stream_, &graph), CUDA_SUCCESS);
+    ASSERT_EQ(api_.GraphInstantiate(&executable_, graph, 0), CUDA_SUCCESS);
+    api_.GraphDestroy(graph);
+  }
+  void launch() const { ASSERT_EQ(api_.GraphLaunch(executable_, stream_), CUDA_SUCCESS); }
+
+ private:
+  const cuda::DriverApi& api_ = **cuda::driver();
+  CUstream stream_;
+  CUgraphExec executable_ = nullptr;
+};
 
 int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out) {
   return b.node("Conv", {x, b.constant(spread({out, in, 3, 3}, -0.1, 0.1)), b.constant(spread({out}))},
@@ -189,6 +218,92 @@ TEST_F(Home, AFailedCaptureIsAnErrorOfItsRun) {
   expect_run(2, 2);
 }
 
+// Whatever call fails, it is an error of its run, and the next one is right; and so is what is captured behind it.
+TEST_F(Home, AFailureAtAnyCallIsAnErrorOfItsRun) {
+  const Graph graph = with_pool();
+  expected_of(graph);
+  for (const int run : {0, 1, 2}) {  // step by step, captured, launched
+    int failed = 0;
+    for (int n = 1; failed == n - 1; ++n) {
+      ASSERT_LT(n, 200);
+      prepare(graph);
+      for (int i = 0; i < run; ++i) ASSERT_TRUE(session_->run(inputs_).ok());
+      fail_at() = n;
+      const auto ran = session_->run(inputs_);
+      failed += ran.ok() ? 0 : 1;
+      if (ran.ok()) {
+        EXPECT_GT(fail_at(), 0) << "call " << n << " of run " << run << " failed, and nobody said so";
+      } else {
+        EXPECT_EQ(ran.error().code, ErrorCode::out_of_memory) << ran.error().message;
+        EXPECT_EQ(fail_at(), 0) << ran.error().message;
+      }
+      fail_at() = 0;
+      for (int i = 0; i < 3; ++i) {
+        const auto next = session_->run(inputs_);
+        ASSERT_TRUE(next.ok()) << "after call " << n << " of run " << run << ": " << next.error().message;
+        expect_close((*next)[0], expected_[0]);
+      }
+    }
+    EXPECT_GT(failed, run == 2 ? 4 : 8);
+  }
+}
+
+TEST_F(Home, SynchronousErrorsNameTheirStep) {
+  const Graph graph = with_pool();
+  options_.synchronous = true;
+  prepare(graph);
+  ASSERT_TRUE(session_->run(inputs_).ok());
+  std::set<std::string> named;
+  for (int n = 1;; ++n) {
+    fail_at() = n;
+    const auto ran = session_->run(inputs_);
+    if (ran.ok()) break;
+    const std::string& message = ran.error().message;
+    for (std::size_t s = 0; s < session_->steps().size(); ++s) {
+      if (message.starts_with("step " + std::to_string(s) + " (" + session_->steps()[s].nodes + "): ")) {
+        named.insert(session_->steps()[s].nodes);
+      }
+    }
+  }
+  fail_at() = 0;
+  EXPECT_TRUE(named.contains("n0") && named.contains("n1") && named.contains("n3")) << testing::PrintToString(named);
+}
+
+TEST_F(Home, SessionsShareTheirWeightsThere) {
+  const Graph graph = only_convolutions();
+  expected_of(graph);
+  prepare(graph);
+  const auto free = [] { return cuda::memory_info(0)->free_bytes; };
+  const std::int64_t before = free();
+  auto first = std::move(session_);
+  prepare(graph);
+  const std::int64_t second = before - free();
+  const std::int64_t weights = std::int64_t{4} * (6 * 4 * 9 + 3 * 6 * 9);
+  EXPECT_EQ(static_cast<std::int64_t>(session_->device_bytes()) - second, weights + 4 * (6 + 3)) << "of the first";
+  first.reset();
+  for (int i = 0; i < 3; ++i) expect_run(i == 1 ? 1 : 0, i == 0 ? 0 : 1);
+  session_.reset();
+  EXPECT_GT(free(), before);
+}
+
+TEST_F(Home, AMemoryLimitCountsWhatIsThere) {
+  const Graph graph = only_convolutions();
+  expected_of(graph);
+  options_.device_memory_limit = 100;
+  const std::string none = error_of(graph), begin = "memory limit: a run takes ";
+  ASSERT_TRUE(none.starts_with(begin) && none.ends_with(" bytes of cuda:0, not 100; no batch fits")) << none;
+  const std::int64_t needed = std::stoll(none.substr(begin.size()));
+  options_.device_memory_limit = needed - 1;
+  EXPECT_TRUE(error_of(graph).ends_with("the largest batch that fits is about 1")) << error_of(graph);
+  options_.device_memory_limit = needed;
+  prepare(graph);
+  for (int i = 0; i < 3; ++i) expect_run(i == 1 ? 1 : 0, i == 0 ? 0 : 1);
+  EXPECT_LE(static_cast<std::int64_t>(session_->device_bytes()), needed);
+  EXPECT_GT(static_cast<std::int64_t>(session_->device_bytes()), needed / 2);
+  options_.cuda.reset();
+  EXPECT_NE(error_of(graph).find("a limit of a GPU's memory"), std::string::npos) << error_of(graph);
+}
+
 class OnDevice : public Home {
  protected:
   void SetUp() override {
@@ -221,11 +336,15 @@ class OnDevice : public Home {
     const auto done = enqueue(given);
     ASSERT_TRUE(done.ok()) << done.error().message;
     ASSERT_TRUE(queue_->finish().ok());
+    expect_there(given);
+    EXPECT_EQ(captures() - before, captured);
+  }
+  void expect_there(const Tensors& given) {
     const auto actual = HostTensor::allocate(expected_[0].desc);
     ASSERT_TRUE(queue_->copy_out(actual->data.get(), given.output.data(), given.output.bytes()).ok());
     expect_close(*actual, expected_[0]);
-    EXPECT_EQ(captures() - before, captured);
   }
+  CUstream stream() const { return static_cast<CUstream>(static_cast<CudaQueue&>(*queue_).stream()); }
 
   const Device& device_ = **find_device("cuda:0");
   std::shared_ptr<void> scope_;
@@ -245,6 +364,72 @@ TEST_F(OnDevice, TensorsThatLieThereAreReadAndWrittenThere) {
   expect_run(0, 0);
   expect_run(1, 1);
   EXPECT_EQ(std::memcmp(inputs_[0].data.get(), first.input.data(), first.input.bytes()), 0);
+}
+
+TEST_F(OnDevice, EnqueuingWaitsForNothing) {
+  const Tensors given = tensors();
+  const int before = waits();
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(enqueue(given).ok());
+  EXPECT_EQ(waits(), before);
+}
+
+TEST_F(OnDevice, ARunGoesIntoTheCallersCapture) {
+  const Tensors given = tensors();
+  CallersGraph first(stream());  // of a session that has not run before
+  ASSERT_TRUE(enqueue(given).ok());
+  first.end();
+  const std::byte* const output = static_cast<const std::byte*>(given.output.data());
+  EXPECT_EQ(output[0], std::byte{0xff}) << "nothing of it ran";
+  CallersGraph second(stream());
+  const auto refused = [&] {
+    const void* const inputs[] = {given.input.data()};
+    void* const outputs[] = {static_cast<std::byte*>(given.output.data()) + 4};
+    return session_->enqueue(inputs, outputs, stream());
+  }();
+  EXPECT_FALSE(refused.ok());
+  ASSERT_TRUE(enqueue(given).ok());
+  second.end();
+  // Each has its own memory: what the session does between them doesn't matter.
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(queue_->fill(given.output.data(), 0xff, given.output.bytes()).ok());
+    expect_run(i, i);
+    (i == 0 ? first : second).launch();
+    expect_there(given);
+  }
+}
+
+TEST_F(OnDevice, StreamsHaveMemoryOfTheirOwnWhereThereIsRoom) {
+  auto& not_reached = of_driver<bool>("fake_not_reached");
+  const Tensors given = tensors();
+  const auto other = *device_.make_queue(1);
+  const auto on = [&](Queue& queue) {
+    const void* const inputs[] = {given.input.data()};
+    void* const outputs[] = {given.output.data()};
+    const auto done = session_->enqueue(inputs, outputs, static_cast<CudaQueue&>(queue).stream());
+    EXPECT_TRUE(done.ok()) << done.error().message;
+  };
+  on(*queue_);
+  on(*other);
+  EXPECT_EQ(session_->runs_at_once(), 1) << "the first is done";
+  const std::size_t bytes = session_->device_bytes();
+  not_reached = true;
+  on(*other);
+  EXPECT_EQ(session_->runs_at_once(), 1) << "the same stream";
+  fail_at() = 1;
+  on(*queue_);
+  EXPECT_EQ(session_->runs_at_once(), 1) << "no memory for another: it begins when the other is done";
+  on(*other);
+  EXPECT_EQ(session_->runs_at_once(), 2);
+  EXPECT_GT(session_->device_bytes(), bytes);
+  const int before = captures();
+  on(*other);
+  on(*queue_);
+  EXPECT_EQ(session_->runs_at_once(), 2);
+  EXPECT_EQ(captures() - before, 1) << "each has graphs of its own";
+  not_reached = false;
+  const auto actual = HostTensor::allocate(expected_[0].desc);
+  ASSERT_TRUE(queue_->copy_out(actual->data.get(), given.output.data(), given.output.bytes()).ok());
+  expect_close(*actual, expected_[0]);
 }
 
 TEST_F(OnDevice, OfManyTensorsTheGraphsUsedLastAreKept) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "device/cuda/driver.h"
+#include "device/cuda/errors.h"
 #include "engines/reference/reference.h"
 
 namespace convoy::testing_support {
@@ -49,7 +50,7 @@ class StreamEngine final : public Engine {
       };
       const auto status =
           (*cuda::driver())->LaunchHostFunc(static_cast<CUstream>(context.stream()), run, &launches.back());
-      return status == CUDA_SUCCESS ? Result<void>() : Result<void>(Error{ErrorCode::internal, "cuLaunchHostFunc"});
+      return cuda::check(status, "cuLaunchHostFunc", name);
     }
     struct Launch {
       const Plan* plan;

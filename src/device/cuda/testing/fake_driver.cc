@@ -1,8 +1,11 @@
 // A CUDA driver without a GPU: two devices of 1 MiB, whose memory is the host's and whose streams are done at once. So
 // the device layer's accounting, contexts, errors and selection on a device are tested everywhere. A capture records
 // copies, fills, launches and functions of the host, which launching its graph runs, and forbids its thread to
-// allocate, as CUDA's does. FAKE_DEVICES: how many devices cuInit finds. FAKE_MEMORY: bytes of a device. Tests find by
-// dlsym: fake_captures, fake_graph_launches, and fake_end_capture, which is what the next end of a capture returns.
+// allocate, as CUDA's does, and what is not of the capture to be waited for in it. FAKE_DEVICES: how many devices
+// cuInit finds. FAKE_MEMORY: bytes of a device. Tests find by dlsym: fake_captures, fake_graph_launches, fake_waits
+// (calls that wait for a stream, an event or the device), fake_not_reached (events seem to be to come),
+// fake_end_capture, which is what the next end of a capture returns, and fake_fail_at: of the calls that may fail in a
+// run the fake_fail_at-th from now returns fake_failure.
 #include <cuda.h>
 
 #include <chrono>
@@ -39,18 +42,31 @@ struct Fake {
 Fake fake;
 thread_local CUcontext current = nullptr;
 thread_local bool capturing = false;
+thread_local CUstream captured_stream = nullptr;
 using Work = std::vector<std::function<void()>>;
 thread_local Work captured;
 thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // what the thread may do meanwhile
 
-// Contexts, pools and streams are addresses of nothing; a context's tells its device.
-char contexts[2], pools[2], things[1];
+// Contexts and pools are addresses of nothing; a context's tells its device.
+char contexts[2], pools[2];
 int device_of(const void* context, const char* all) {
   return static_cast<int>(static_cast<const char*>(context) - all);
 }
 int current_device() { return current == nullptr ? -1 : device_of(current, contexts); }
 
+// Of an event: the host's clock, in microseconds, and whether it was recorded in a capture.
+struct Reached {
+  double when = 0;
+  bool captured = false;
+};
+Reached& reached(CUevent event) { return *reinterpret_cast<Reached*>(event); }
+
+bool captures(CUstream stream) { return capturing && stream == captured_stream; }
+
+CUresult failing();
+
 CUresult allocate(CUdeviceptr* pointer, std::size_t bytes, int device) {
+  if (const CUresult failed = failing(); failed != CUDA_SUCCESS) return failed;
   const std::lock_guard lock(fake.mutex);
   if (fake.lost != CUDA_SUCCESS) return fake.lost;
   if (capturing && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -64,8 +80,9 @@ CUresult allocate(CUdeviceptr* pointer, std::size_t bytes, int device) {
 }
 
 // Done now, or when the graph that is being captured is launched.
-CUresult enqueue(std::function<void()> work) {
-  if (capturing) {
+CUresult enqueue(CUstream stream, std::function<void()> work) {
+  if (const CUresult failed = failing(); failed != CUDA_SUCCESS) return failed;
+  if (captures(stream)) {
     captured.push_back(std::move(work));
   } else {
     work();
@@ -87,6 +104,10 @@ CUresult release(CUdeviceptr pointer, bool to_pool) {
 }  // namespace
 
 extern "C" {
+
+int fake_captures = 0, fake_graph_launches = 0, fake_waits = 0, fake_fail_at = 0;
+bool fake_not_reached = false;
+CUresult fake_end_capture = CUDA_SUCCESS, fake_failure = CUDA_ERROR_OUT_OF_MEMORY;
 
 CUresult cuDriverGetVersion(int* version) {
   *version = 13000;
@@ -140,7 +161,10 @@ CUresult cuCtxSetCurrent(CUcontext context) {
   current = context;
   return CUDA_SUCCESS;
 }
-CUresult cuCtxSynchronize() { return fake.lost; }
+CUresult cuCtxSynchronize() {
+  ++fake_waits;
+  return fake.lost;
+}
 CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {
   const int device = current_device();
   *free = kMemory - fake.used[device] - fake.pooled[device];
@@ -181,21 +205,36 @@ CUresult cuPointerGetAttributes(unsigned, CUpointer_attribute*, void** values, C
   return CUDA_SUCCESS;
 }
 CUresult cuStreamCreate(CUstream* stream, unsigned) {
-  *stream = reinterpret_cast<CUstream>(&things[0]);
+  *stream = reinterpret_cast<CUstream>(new char);
   return CUDA_SUCCESS;
 }
-CUresult cuStreamDestroy(CUstream) { return CUDA_SUCCESS; }
-CUresult cuStreamSynchronize(CUstream) { return fake.lost; }
-int fake_captures = 0, fake_graph_launches = 0;
-CUresult fake_end_capture = CUDA_SUCCESS;
-CUresult cuStreamBeginCapture(CUstream, CUstreamCaptureMode) {
+CUresult cuStreamDestroy(CUstream stream) {
+  delete reinterpret_cast<char*>(stream);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamSynchronize(CUstream stream) {
+  ++fake_waits;
+  if (captures(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (const CUresult failed = failing(); failed != CUDA_SUCCESS) return failed;
+  return fake.lost;
+}
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  *status = captures(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+  if (const CUresult failed = failing(); failed != CUDA_SUCCESS) return failed;
+  if (capturing) return CUDA_ERROR_ILLEGAL_STATE;
   capturing = true;
+  captured_stream = stream;
   captured.clear();
   return CUDA_SUCCESS;
 }
-CUresult cuStreamEndCapture(CUstream, CUgraph* graph) {
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  if (!captures(stream)) return CUDA_ERROR_ILLEGAL_STATE;
   capturing = false;
   if (const CUresult failed = std::exchange(fake_end_capture, CUDA_SUCCESS); failed != CUDA_SUCCESS) return failed;
+  if (const CUresult failed = failing(); failed != CUDA_SUCCESS) return failed;
   ++fake_captures;
   *graph = reinterpret_cast<CUgraph>(new Work(std::move(captured)));
   return CUDA_SUCCESS;
@@ -213,6 +252,7 @@ CUresult cuGraphDestroy(CUgraph graph) {
   return CUDA_SUCCESS;
 }
 CUresult cuGraphInstantiate(CUgraphExec* executable, CUgraph graph, unsigned long long) {
+  if (const CUresult failed = failing(); failed != CUDA_SUCCESS) return failed;
   *executable = reinterpret_cast<CUgraphExec>(new Work(*reinterpret_cast<Work*>(graph)));
   return CUDA_SUCCESS;
 }
@@ -221,14 +261,16 @@ CUresult cuGraphExecDestroy(CUgraphExec executable) {
   return CUDA_SUCCESS;
 }
 CUresult cuGraphLaunch(CUgraphExec executable, CUstream) {
+  if (const CUresult failed = failing(); failed != CUDA_SUCCESS) return failed;
   ++fake_graph_launches;
   for (const auto& work : *reinterpret_cast<Work*>(executable)) work();
   return fake.lost;
 }
-CUresult cuLaunchHostFunc(CUstream, CUhostFn function, void* data) {
-  return enqueue([=] { function(data); });
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  return enqueue(stream, [=] { function(data); });
 }
 CUresult cuMemAllocHost(void** pointer, std::size_t bytes) {
+  if (const CUresult failed = failing(); failed != CUDA_SUCCESS) return failed;
   if (capturing && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   return CUDA_SUCCESS;
@@ -237,51 +279,60 @@ CUresult cuMemFreeHost(void* pointer) {
   std::free(pointer);
   return CUDA_SUCCESS;
 }
-CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return fake.lost; }
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  if (captures(stream) != reached(event).captured) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  return fake.lost;
+}
 // Four blocks of 256 threads an SM.
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int threads, std::size_t) {
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *blocks = 1024 / threads;
   return CUDA_SUCCESS;
 }
-// Events: the host's clock when they were recorded, in microseconds.
 CUresult cuEventCreate(CUevent* event, unsigned) {
-  *event = reinterpret_cast<CUevent>(new double(0));
+  if (const CUresult failed = failing(); failed != CUDA_SUCCESS) return failed;
+  *event = reinterpret_cast<CUevent>(new Reached);
   return CUDA_SUCCESS;
 }
 CUresult cuEventDestroy(CUevent event) {
-  delete reinterpret_cast<double*>(event);
+  delete &reached(event);
   return CUDA_SUCCESS;
 }
-CUresult cuEventRecord(CUevent event, CUstream) {
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  if (const CUresult failed = failing(); failed != CUDA_SUCCESS) return failed;
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  *reinterpret_cast<double*>(event) = std::chrono::duration<double, std::micro>(now).count();
+  reached(event) = {std::chrono::duration<double, std::micro>(now).count(), captures(stream)};
   return fake.lost;
 }
-CUresult cuEventSynchronize(CUevent) { return fake.lost; }
-CUresult cuEventQuery(CUevent) { return fake.lost; }  // what is enqueued has run
-#undef cuEventElapsedTime                             // the table has its first version
+CUresult cuEventSynchronize(CUevent) {
+  ++fake_waits;
+  return fake.lost;
+}
+// What is enqueued has run.
+CUresult cuEventQuery(CUevent) { return fake_not_reached ? CUDA_ERROR_NOT_READY : fake.lost; }
+#undef cuEventElapsedTime  // the table has its first version
 CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
-  *milliseconds = static_cast<float>((*reinterpret_cast<double*>(end) - *reinterpret_cast<double*>(begin)) * 1e-3);
+  if (reached(begin).captured || reached(end).captured) return CUDA_ERROR_INVALID_HANDLE;
+  *milliseconds = static_cast<float>((reached(end).when - reached(begin).when) * 1e-3);
   return fake.lost;
 }
-CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
-  return enqueue([=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return enqueue(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
 }
-CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
-  return enqueue([=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+  return enqueue(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
 }
-CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
-  return enqueue([=] { std::memcpy(to, reinterpret_cast<void*>(from), bytes); });
+CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return enqueue(stream, [=] { std::memcpy(to, reinterpret_cast<void*>(from), bytes); });
 }
-CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
-  return enqueue([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream stream) {
+  return enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
 }
 // Every kernel that is of no module reads where it must not.
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
   if (config->blockDimX > 1024) return CUDA_ERROR_INVALID_VALUE;
   if (const auto launch = fake_launch(function, *config, parameters)) {
-    return enqueue([launch] {
+    return enqueue(config->hStream, [launch] {
       if (const CUresult failed = launch(); failed != CUDA_SUCCESS) fake.lost = failed;
     });
   }
@@ -290,3 +341,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
 }
 
 }  // extern "C"
+
+namespace {
+CUresult failing() { return fake_fail_at > 0 && --fake_fail_at == 0 ? fake_failure : CUDA_SUCCESS; }
+}  // namespace

@@ -1,0 +1,49 @@
+"""Networks on a GPU as people reach them: the command's options once each, and the Python module's tests of them."""
+import pathlib
+import re
+import shlex
+import subprocess
+import tempfile
+
+from steps import harness
+from steps.pytorch import PYTHON, plain_environment, with_wheels
+
+MODEL = "zoo:squeezenet1_1"
+# Of each: the command lines, one after another, where {folder} is a folder of the unit's own and {model} the network, and what the
+# last one must say.
+COMMANDS = [
+    (["convoy run {model} --random-inputs --device cuda --verbose"], [r"cuda:0", r"without copies"]),
+    (["convoy run {model} --random-inputs --device cuda --no-graph --sync"], [r"without copies"]),
+    (["convoy run {model} --random-inputs --device cuda --precision f16 --dim N=8"], [r"without copies"]),
+]
+
+
+def command_of(line):
+    return harness.command([str(harness.CONVOY), *shlex.split(line)[1:]])
+
+
+class Interfaces(harness.Step):
+    """networks on a GPU: the command's options, and the Python module with PyTorch's tensors, streams and graphs"""
+
+    def units(self):
+        return [["python", "gpu_network_test.py"]] + [["command", index] for index in range(len(COMMANDS))]
+
+    def run(self, unit):
+        kind, which = unit
+        if kind == "python":
+            environment = {**with_wheels(plain_environment()), "CONVOY_SOURCE": str(harness.HERE)}
+            done = subprocess.run([PYTHON, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", harness.HERE / "tests/python" / which],
+                                  capture_output=True, text=True, timeout=500, env=environment)
+            return {"unit": unit, "failed": done.returncode not in (0, 5), "said": done.stdout[-4000:] + done.stderr[-1000:]}
+        lines, patterns = COMMANDS[which]
+        with tempfile.TemporaryDirectory() as folder:
+            for line in lines:
+                given = line.format(folder=pathlib.Path(folder), model=MODEL)
+                code, out, err = command_of(given)
+                if code != 0:
+                    return {"unit": unit, "command": given, "failed": True, "said": (out + err)[-2000:]}
+        missing = [pattern for pattern in patterns if not re.search(pattern, out + err)]
+        return {"unit": unit, "command": given, "failed": bool(missing), "missing": missing, "said": (out + err)[-2000:]}
+
+    def summary(self, rows):
+        return {"failed": [row for row in rows if row["failed"]], "rows": rows}
