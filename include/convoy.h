@@ -308,6 +308,19 @@ convoy_status convoy_network_load(const char* path, convoy_network** network);
  */
 convoy_status convoy_network_parse(const void* onnx, size_t bytes, const char* external_data_folder,
                                    convoy_network** network);
+/* An initializer's values in the caller's memory. */
+typedef struct convoy_initializer {
+  const char* name;
+  const void* data; /* row-major, packed, of the type and sizes that the model says */
+  int64_t bytes;
+} convoy_initializer;
+
+/* The same, with the values of some of its initializers, which the model then need not have. They are read in place,
+ * but for small ones, those that are not aligned to 64 bytes, booleans, and types of less than a byte: the memory must
+ * live, unchanged, as long as the network does. Sessions own what they use of it. */
+convoy_status convoy_network_parse_with(const void* onnx, size_t bytes, const char* external_data_folder,
+                                        const convoy_initializer* initializers, size_t initializer_count,
+                                        convoy_network** network);
 /* Its sessions live on. */
 void convoy_network_destroy(convoy_network* network);
 

@@ -70,6 +70,12 @@ class ModelInfo(ctypes.Structure):
                 ("metadata", c_size_t), ("metadata_keys", POINTER(c_char_p)), ("metadata_values", POINTER(c_char_p))]
 
 
+class Initializer(ctypes.Structure):
+    """convoy_initializer"""
+
+    _fields_ = [("name", c_char_p), ("data", c_void_p), ("bytes", c_int64)]
+
+
 class Shape(ctypes.Structure):
     """convoy_shape"""
 
@@ -144,6 +150,7 @@ _CHECKED = {
     "convoy_plan_execute": [c_void_p, POINTER(Arguments)],
     "convoy_network_load": [c_char_p, _HANDLE],
     "convoy_network_parse": [c_char_p, c_size_t, c_char_p, _HANDLE],
+    "convoy_network_parse_with": [c_char_p, c_size_t, c_char_p, POINTER(Initializer), c_size_t, _HANDLE],
     "convoy_network_input": [c_void_p, c_size_t, POINTER(Value)],
     "convoy_network_output": [c_void_p, c_size_t, POINTER(Value)],
     "convoy_network_info": [c_void_p, POINTER(ModelInfo)],

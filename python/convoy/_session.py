@@ -45,6 +45,27 @@ def as_shapes(shapes: Optional[List[Tuple[int, ...]]]) -> Tuple[Any, int]:
     return given, len(shapes)
 
 
+_IN_PLACE = 16 << 10  # bytes from which on an output is written where the caller gets it; a smaller one is copied sooner
+
+
+class _Known:
+    """An output whose sizes are known before a run."""
+
+    def __init__(self, dims: Tuple[int, ...], dtype: Any) -> None:
+        self.dims = dims
+        self.dtype = numpy.dtype(dtype)
+        self.bytes = math.prod(dims) * self.dtype.itemsize
+
+    def array(self, buffer: Any) -> numpy.ndarray:
+        """Memory for it, aligned as Convoy writes without a copy; `buffer`, a convoy_buffer, gets its address."""
+        memory = numpy.empty(self.bytes + 64, numpy.uint8)
+        begin = _arrays.address(memory)
+        skipped = -begin % 64
+        buffer.data, buffer.bytes = begin + skipped, self.bytes
+        made: numpy.ndarray = memory[skipped: skipped + self.bytes].view(self.dtype).reshape(self.dims)
+        return made
+
+
 _nowhere = (ctypes.c_char * 64)()
 _NOWHERE = ctypes.addressof(_nowhere)  # of inputs that have no elements
 
@@ -65,6 +86,8 @@ class Session:
         given, count = as_shapes(shapes)
         self._handle = _c.handle(self, _c.library.convoy_session_destroy, _c.library.convoy_session_create,
                                  network._handle, given, count, byref(options))
+        self._known = [self._known_output(index) for index in range(len(network.outputs))]
+        self._in_place = any(known is not None for known in self._known)
         info = self._info()
         self.warnings = tuple(_c.lines(info.warnings))
         self.device: str = info.device.decode()  # where it runs: "cpu", "cuda:0"
@@ -185,11 +208,30 @@ class Session:
         _arrays.check_row_major(argument, found)
         return given
 
+    def _known_output(self, index: int) -> Optional[_Known]:
+        value = _c.sized(_c.Value)
+        _c.call(_c.library.convoy_session_output_value, self._handle, index, byref(value))
+        if value.rank < 0:
+            return None
+        dims, dtype = tuple(value.dims[: value.rank]), _arrays.OWN_TYPES.get(value.type.decode())
+        if dtype is None or min(dims, default=0) < 0:
+            return None
+        known = _Known(dims, dtype)
+        return known if known.bytes >= _IN_PLACE else None
+
     def _run(self, addresses: List[int]) -> Dict[str, numpy.ndarray]:
         results = c_void_p()
-        _c.call(_c.library.convoy_session_execute, self._handle, as_pointers(addresses), len(addresses), byref(results))
+        given = self._handle, as_pointers(addresses), len(addresses)
+        made: List[Optional[numpy.ndarray]] = [None] * len(self._known)
+        if self._in_place:
+            buffers = (_c.Buffer * len(made))()
+            made = [None if known is None else known.array(buffer) for known, buffer in zip(self._known, buffers)]
+            _c.call(_c.library.convoy_session_execute_into, *given, buffers, len(made), byref(results))
+        else:
+            _c.call(_c.library.convoy_session_execute, *given, byref(results))
         try:
-            return {value.name: _output(results, index) for index, value in enumerate(self.network.outputs)}
+            return {value.name: _output(results, index) if array is None else array
+                    for index, (value, array) in enumerate(zip(self.network.outputs, made))}
         finally:
             _c.library.convoy_results_destroy(results)
 

@@ -1,7 +1,6 @@
 """Tuning of many problems: here, or on the workers of a dask.distributed client, one problem a task."""
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import dataclasses
 import json
@@ -235,6 +234,8 @@ class _Workers:
 
     def _ended(self) -> List[Tuple[_Task, Any, Optional[str]]]:
         """Tasks that ended, at least one: what each gave, or None and why."""
+        import asyncio  # 30 ms, which whoever imports convoy would wait for
+
         ended: List[Tuple[_Task, Any, Optional[str]]] = []
         while not ended:
             try:

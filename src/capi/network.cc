@@ -17,7 +17,9 @@
 #include "convoy/network_tuning.h"
 #include "convoy/selection_check.h"
 #include "convoy/tuning_database.h"
+#include "core/shared_bytes.h"
 #include "network/graph/onnx/import.h"
+#include "network/prepare/session.h"
 
 using namespace convoy;
 using namespace convoy::capi;
@@ -244,7 +246,19 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
   return made;
 }
 
-std::shared_ptr<std::byte> not_owned(void* data) { return {std::shared_ptr<void>(), static_cast<std::byte*>(data)}; }
+Result<std::vector<onnx_io::GivenInitializer>> read_initializers(const convoy_initializer* given, std::size_t count) {
+  if (count > 0) CONVOY_CHECK(present(given, "initializers"));
+  std::vector<onnx_io::GivenInitializer> made;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& [name, data, bytes] = given[i];
+    const std::string what = fmt::format("initializers[{}]", i);
+    CONVOY_CHECK(present(name, (what + ".name").c_str()));
+    if (bytes < 0) return argument_error(fmt::format("{}.bytes={} is negative", what, bytes));
+    if (bytes > 0) CONVOY_CHECK(present(data, (what + ".data").c_str()));
+    made.push_back({name, {static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes)}});
+  }
+  return made;
+}
 
 Result<std::vector<HostTensor>> read_inputs(std::span<const TensorDesc> descs, const void* const* inputs,
                                             std::size_t count) {
@@ -258,7 +272,7 @@ Result<std::vector<HostTensor>> read_inputs(std::span<const TensorDesc> descs, c
     // Only read; of an empty one not even that.
     alignas(64) static std::byte nothing[64];
     void* data = inputs[i] != nullptr ? const_cast<void*>(inputs[i]) : nothing;
-    tensors.push_back({descs[i], not_owned(data)});
+    tensors.push_back({descs[i], borrowed(data)});
   }
   return tensors;
 }
@@ -312,7 +326,7 @@ Result<std::vector<HostTensor>> read_buffers(const convoy_session& session, cons
           fmt::format("buffers[{}].bytes={}: output '{}' takes {}", k, bytes, session.outputs[k].name, least));
     }
     tensors[k].desc = outputs[k] ? *outputs[k] : TensorDesc::packed(DataType::u8, {bytes});
-    tensors[k].data = not_owned(data);
+    tensors[k].data = borrowed(data);
   }
   return tensors;
 }
@@ -362,6 +376,24 @@ convoy_status convoy_network_parse(const void* onnx, size_t bytes, const char* e
     CONVOY_TRY(std::unique_ptr<Network> parsed,
                Network::parse({static_cast<const std::byte*>(onnx), bytes}, "onnx",
                               external_data_folder == nullptr ? "" : external_data_folder));
+    return own(std::move(parsed), network);
+  });
+}
+
+convoy_status convoy_network_parse_with(const void* onnx, size_t bytes, const char* external_data_folder,
+                                        const convoy_initializer* initializers, size_t initializer_count,
+                                        convoy_network** network) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(network, "network"));
+    *network = nullptr;
+    CONVOY_CHECK(present(onnx, "onnx"));
+    CONVOY_TRY(const auto given, read_initializers(initializers, initializer_count));
+    const std::string name = "onnx";
+    CONVOY_TRY(
+        std::unique_ptr<Network> parsed,
+        network::network_of(onnx_io::import_bytes({static_cast<const std::byte*>(onnx), bytes}, name,
+                                                  external_data_folder == nullptr ? "" : external_data_folder, given),
+                            name));
     return own(std::move(parsed), network);
   });
 }

@@ -257,6 +257,51 @@ TEST_F(CNetwork, BytesOfAModelAreParsedAndNotKept) {
   EXPECT_EQ(run(ramp().data()), CONVOY_OK) << convoy_error();
 }
 
+TEST_F(CNetwork, InitializersMayLieInTheCallersMemory) {
+  ASSERT_EQ(prepare(), CONVOY_OK) << convoy_error();
+  ASSERT_EQ(run(ramp().data()), CONVOY_OK) << convoy_error();
+  convoy_output output = CONVOY_OUTPUT_INIT;
+  ASSERT_EQ(convoy_session_output(session, 0, &output), CONVOY_OK);
+  const auto* const first = static_cast<const float*>(output.data);
+  EXPECT_NE(first[0], first[1]);
+
+  convoy_network_destroy(network);
+  network = nullptr;
+  const std::string bytes = *convoy::zoo_model("squeezenet1_1");
+  std::vector<float> bias(1000, 2.F), weights(std::size_t{1000} * 512, 0.F);
+  convoy_initializer given[] = {{"conv10.conv.weight", weights.data(), 4 * 1000 * 512},
+                                {"conv10.conv.bias", bias.data(), 4000}};
+  ASSERT_EQ(convoy_network_parse_with(bytes.data(), bytes.size(), nullptr, given, 2, &network), CONVOY_OK)
+      << convoy_error();
+  ASSERT_EQ(prepare(), CONVOY_OK) << convoy_error();
+  convoy_network_destroy(network);
+  network = nullptr;
+  std::ranges::fill(weights, 7.F);
+  ASSERT_EQ(run(ramp().data()), CONVOY_OK) << convoy_error();
+  ASSERT_EQ(convoy_session_output(session, 0, &output), CONVOY_OK);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(static_cast<const float*>(output.data)[i], 2.F) << i;
+
+  const auto refused = [&](const convoy_initializer* initializers, std::size_t count) {
+    return convoy_network_parse_with(bytes.data(), bytes.size(), nullptr, initializers, count, &network);
+  };
+  EXPECT_EQ(refused(nullptr, 1), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "initializers is null");
+  given[1].data = nullptr;
+  EXPECT_EQ(refused(given, 2), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "initializers[1].data is null");
+  given[1] = {"conv10.conv.bias", bias.data(), -1};
+  EXPECT_EQ(refused(given, 2), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "initializers[1].bytes=-1 is negative");
+  given[1] = {nullptr, bias.data(), 4000};
+  EXPECT_EQ(refused(given, 2), CONVOY_INVALID_ARGUMENT);
+  EXPECT_STREQ(convoy_error(), "initializers[1].name is null");
+  given[1] = {"conv10.conv.bias", bias.data(), 3996};
+  EXPECT_EQ(refused(given, 2), CONVOY_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("initializer 'conv10.conv.bias' is given: dims 1000 of f32 need 4000 bytes, not 3996"))
+      << convoy_error();
+  EXPECT_EQ(network, nullptr);
+}
+
 TEST_F(CNetwork, OptionsDecide) {
   convoy_options options = CONVOY_OPTIONS_INIT;
   options.threads = 1;

@@ -96,6 +96,17 @@ std::shared_ptr<const std::byte> shared_bytes(std::shared_ptr<std::byte> made, s
   return bytes == 0 ? std::move(made) : table().share(std::move(made), bytes);
 }
 
+std::shared_ptr<std::byte> borrowed(const void* data) {
+  return {std::shared_ptr<void>(), static_cast<std::byte*>(const_cast<void*>(data))};
+}
+
+Result<HostTensor> owned(HostTensor tensor) {
+  if (tensor.data == nullptr || tensor.data.use_count() > 0) return tensor;
+  CONVOY_TRY(HostTensor copy, HostTensor::allocate(tensor.desc));
+  std::memcpy(copy.data.get(), tensor.data.get(), static_cast<std::size_t>(tensor.desc.bytes()));
+  return copy;
+}
+
 std::size_t shared_bytes_held() { return table().bytes(); }
 
 }  // namespace convoy

@@ -1,5 +1,7 @@
 #include "ort/compiled.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -40,26 +42,94 @@ std::vector<std::int64_t> likely(const TensorInfo& info) {
   return dims;
 }
 
+std::vector<convoy_shape> c_shapes(const std::vector<std::vector<std::int64_t>>& shapes) {
+  std::vector<convoy_shape> made;
+  for (const auto& dims : shapes) made.push_back({static_cast<std::int32_t>(dims.size()), dims.data()});
+  return made;  // of none the data are null: what the model says
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Compiled>> Compiled::make(const Api& api, GraphModel model, const ProviderOptions& options) {
-  std::unique_ptr<Compiled> made(new Compiled(api, std::move(model), options));
-  convoy_network* network = nullptr;
-  const auto read = done(convoy_network_parse(made->model_.onnx.data(), made->model_.onnx.size(), nullptr, &network));
-  if (!read.ok()) return Error{ErrorCode::unsupported, read.error().message};
-  made->network_.reset(network);
-  made->model_.onnx = {};  // with the weights in it
-  std::vector<Dims> shapes;
-  for (const TensorInfo& info : made->model_.input_infos) shapes.push_back(likely(info));
-  auto prepared = made->prepare(std::move(shapes));
-  if (made->model_.fixed) {
-    if (!prepared.ok()) return prepared.error();
-    made->prepared_.push_back(std::move(*prepared));
-    made->network_.reset();
-  } else if (!prepared.ok() && prepared.error().code == ErrorCode::unsupported) {
-    return prepared.error();
-  }
+Compiled::Compiled(const Api& api, const GraphModel& model, const ProviderOptions& options)
+    : api_(api),
+      options_(options),
+      fixed_(model.fixed),
+      inputs_(model.inputs),
+      outputs_(model.outputs),
+      plan_(model.plan) {}
+
+Result<std::unique_ptr<Compiled>> Compiled::make(const Api& api, const GraphModel& model,
+                                                 const ProviderOptions& options) {
+  std::unique_ptr<Compiled> made(new Compiled(api, model, options));
+  CONVOY_CHECK(made->fixed_ ? made->make_fixed(model) : made->make_free(model));
   return made;
+}
+
+Result<Compiled::Network> Compiled::network_of(const GraphModel& model, const Weights& weights) {
+  convoy_network* network = nullptr;
+  const auto& given = weights.initializers;
+  const auto read = done(
+      convoy_network_parse_with(model.onnx.data(), model.onnx.size(), nullptr, given.data(), given.size(), &network));
+  if (!read.ok()) return Error{ErrorCode::unsupported, read.error().message};
+  return Network(network);
+}
+
+Result<void> Compiled::make_fixed(const GraphModel& model) {
+  CONVOY_TRY(network_, network_of(model, model.weights));
+  std::vector<Dims> shapes;  // none: the model has been compiled before, and says them
+  for (const TensorInfo& info : model.input_infos) shapes.push_back(info.dims);
+  auto prepared = prepare(shapes);
+  if (!prepared.ok() && !plan_.empty()) {  // made for another processor, or by another version
+    remark_ = prepared.error().message;
+    plan_.clear();
+    prepared = prepare(shapes);
+  }
+  if (!prepared.ok()) return prepared.error();
+  if (options_.context.write && plan_.empty()) {
+    const convoy_options options = options_for_session();
+    const auto keep = [](void* text, const char* part, std::size_t bytes) {
+      static_cast<std::string*>(text)->append(part, bytes);
+    };
+    std::string plan;
+    const std::vector<convoy_shape> given = c_shapes(shapes);
+    CONVOY_CHECK(done(convoy_network_plan(network_.get(), given.data(), given.size(), &options, keep, &plan)));
+    plan_ = std::move(plan);
+  }
+  prepared_.push_back(std::move(*prepared));
+  network_.reset();
+  return {};
+}
+
+Result<void> Compiled::make_free(const GraphModel& model) {
+  const bool is_tried = model.input_infos.empty();  // it was compiled before
+  if (!is_tried) {
+    CONVOY_TRY(network_, network_of(model, model.weights));
+    std::vector<Dims> shapes;
+    for (const TensorInfo& info : model.input_infos) shapes.push_back(likely(info));
+    const auto prepared = prepare(std::move(shapes));
+    if (!prepared.ok() && prepared.error().code == ErrorCode::unsupported) return prepared.error();
+  }
+  // Sizes that come later need them, and ONNX Runtime frees its own.
+  network_.reset();
+  malloc_trim(0);  // of the trial's weights
+  std::optional<Weights> copied;
+  if (model.weights.memory == nullptr) {
+    CONVOY_TRY(copied, model.weights.copied());
+  }
+  const Weights& weights = copied ? *copied : model.weights;
+  CONVOY_TRY(network_, network_of(model, weights));
+  weights_ = weights.memory;
+  return {};
+}
+
+convoy_options Compiled::options_for_session() const {
+  convoy_options options = convoy_options_of(options_);
+  if (!plan_.empty()) options.plan = plan_.c_str();
+  if (options_.on_runtimes_threads) {
+    options.parallel_for = on_runtimes_threads;
+    options.parallel_user = const_cast<Api*>(&api_);
+  }
+  return options;
 }
 
 void Compiled::bind(std::vector<std::size_t> inputs, std::vector<std::size_t> outputs) {
@@ -68,18 +138,13 @@ void Compiled::bind(std::vector<std::size_t> inputs, std::vector<std::size_t> ou
 }
 
 Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepare(std::vector<Dims> shapes) const {
-  convoy_options options = convoy_options_of(options_);
-  if (options_.on_runtimes_threads) {
-    options.parallel_for = on_runtimes_threads;
-    options.parallel_user = const_cast<Api*>(&api_);
-  }
-  std::vector<convoy_shape> given;
-  for (const Dims& dims : shapes) given.push_back({static_cast<std::int32_t>(dims.size()), dims.data()});
+  const convoy_options options = options_for_session();
+  const std::vector<convoy_shape> given = c_shapes(shapes);
   convoy_session* session = nullptr;
   CONVOY_CHECK(done(convoy_session_create(network_.get(), given.data(), given.size(), &options, &session)));
   auto made = std::make_shared<Prepared>();
   made->session.reset(session);
-  for (std::size_t k = 0; k < model_.outputs.size(); ++k) {
+  for (std::size_t k = 0; k < outputs_.size(); ++k) {
     convoy_value value = CONVOY_VALUE_INIT;
     CONVOY_CHECK(done(convoy_session_output_value(session, k, &value)));
     const Dims dims(value.dims, value.dims + std::max(value.rank, 0));
@@ -114,7 +179,7 @@ Result<void> Compiled::write(OrtKernelContext* context, std::size_t k, const Dim
   return done(api_, api_.GetTensorMutableData(output, data));
 }
 
-Result<void> Compiled::run(OrtKernelContext* context) {
+Result<void> Compiled::run(OrtKernelContext* context, Profiles& profiles) {
   static constexpr std::int64_t kEmpty = 0;  // what an input without elements points to
   std::vector<Dims> shapes;
   std::vector<const void*> inputs;
@@ -124,12 +189,12 @@ Result<void> Compiled::run(OrtKernelContext* context) {
     const void* data = nullptr;
     CONVOY_CHECK(done(api_, api_.GetTensorData(value, &data)));
     inputs.push_back(data == nullptr ? &kEmpty : data);
-    if (model_.fixed) continue;  // ONNX Runtime sees to the sizes
+    if (fixed_) continue;  // ONNX Runtime sees to the sizes
     CONVOY_TRY(TensorInfo info, info_of(api_, value));
     shapes.push_back(std::move(info.dims));
   }
   std::shared_ptr<const Prepared> prepared;
-  if (model_.fixed) {
+  if (fixed_) {
     prepared = prepared_.front();
   } else {
     CONVOY_TRY(prepared, prepared_for(std::move(shapes)));
@@ -140,12 +205,14 @@ Result<void> Compiled::run(OrtKernelContext* context) {
     CONVOY_CHECK(write(context, k, *prepared->outputs[k], &buffers[k].data));
     buffers[k].bytes = INT64_MAX;  // it is as large as the output
   }
+  const std::int64_t begin = profiles.any() ? profile_clock() : 0;
   const OrtKernelContext* const before = std::exchange(running, context);
   convoy_results* results = nullptr;
   const auto ran = done(convoy_session_execute_into(prepared->session.get(), inputs.data(), inputs.size(),
                                                     buffers.data(), buffers.size(), &results));
   running = before;
   if (!ran.ok()) return ran.error();
+  if (begin != 0) profiles.add(prepared->session.get(), begin);
   const std::unique_ptr<convoy_results, decltype(&convoy_results_destroy)> owned(results, convoy_results_destroy);
   for (std::size_t k = 0; k < buffers.size(); ++k) {
     if (buffers[k].data != nullptr) continue;

@@ -9,47 +9,59 @@
 #include "convoy.h"
 #include "ort/model.h"
 #include "ort/options.h"
+#include "ort/profiler.h"
 
 namespace convoy::ort {
 
 class Compiled {
  public:
   // Where all sizes are fixed the session is made at once, and the network is dropped behind it. Where some are free,
-  // one for likely sizes is tried: `unsupported` where Convoy can't run the nodes.
-  static Result<std::unique_ptr<Compiled>> make(const Api& api, GraphModel model, const ProviderOptions& options);
+  // one for likely sizes is tried: `unsupported` where Convoy can't run the nodes. The values of the model's
+  // initializers are not needed afterwards.
+  static Result<std::unique_ptr<Compiled>> make(const Api& api, const GraphModel& model,
+                                                const ProviderOptions& options);
 
-  const std::vector<std::string>& inputs() const { return model_.inputs; }
-  const std::vector<std::string>& outputs() const { return model_.outputs; }
+  const std::vector<std::string>& inputs() const { return inputs_; }
+  const std::vector<std::string>& outputs() const { return outputs_; }
+  // What was decided, as a plan's text: of fixed sizes, where options.context is to be written; else empty.
+  const std::string& plan() const { return plan_; }
+  // Why a plan that came with a compiled model was not obeyed; empty: it was, or none came.
+  const std::string& remark() const { return remark_; }
 
   // Which of the fused node's inputs each input of the model is, and of its outputs.
   void bind(std::vector<std::size_t> inputs, std::vector<std::size_t> outputs);
   // From any number of threads.
-  Result<void> run(OrtKernelContext* context);
+  Result<void> run(OrtKernelContext* context, Profiles& profiles);
 
  private:
   using Dims = std::vector<std::int64_t>;
-  struct NetworkDeleter {
-    void operator()(convoy_network* network) const { convoy_network_destroy(network); }
+  template <auto destroy>
+  struct Deleter {
+    void operator()(auto* handle) const { destroy(handle); }
   };
-  struct SessionDeleter {
-    void operator()(convoy_session* session) const { convoy_session_destroy(session); }
-  };
+  using Network = std::unique_ptr<convoy_network, Deleter<convoy_network_destroy>>;
   struct Prepared {
     std::vector<Dims> shapes;
-    std::unique_ptr<convoy_session, SessionDeleter> session;
+    std::unique_ptr<convoy_session, Deleter<convoy_session_destroy>> session;
     std::vector<std::optional<Dims>> outputs;  // nothing: known when it has run
   };
 
-  Compiled(const Api& api, GraphModel model, const ProviderOptions& options)
-      : api_(api), model_(std::move(model)), options_(options) {}
+  Compiled(const Api& api, const GraphModel& model, const ProviderOptions& options);
+  static Result<Network> network_of(const GraphModel& model, const Weights& weights);
+  Result<void> make_fixed(const GraphModel& model);
+  Result<void> make_free(const GraphModel& model);
+  convoy_options options_for_session() const;
   Result<std::shared_ptr<const Prepared>> prepare(std::vector<Dims> shapes) const;
   Result<std::shared_ptr<const Prepared>> prepared_for(std::vector<Dims> shapes);
   Result<void> write(OrtKernelContext* context, std::size_t k, const Dims& dims, void** data) const;
 
   const Api& api_;
-  GraphModel model_;
   const ProviderOptions& options_;
-  std::unique_ptr<convoy_network, NetworkDeleter> network_;  // null: all sizes are fixed
+  const bool fixed_;
+  std::vector<std::string> inputs_, outputs_;
+  std::string plan_, remark_;
+  std::shared_ptr<void> weights_;  // that network_ reads
+  Network network_;                // null: all sizes are fixed
   std::vector<std::size_t> input_places_, output_places_;
   std::mutex mutex_;
   std::list<std::shared_ptr<const Prepared>> prepared_;  // the latest used first

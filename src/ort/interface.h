@@ -29,7 +29,11 @@ struct OrtAllocator;
 struct OrtSyncStreamImpl;
 struct OrtDataTransferImpl;
 struct OrtRunOptions;
+struct OrtProfilingEvent;
+struct OrtProfilingEventsContainer;
+struct OrtKernelRegistry;
 struct OrtEp;
+struct OrtEpProfilerImpl;
 struct OrtEpFactory;
 struct OrtNodeComputeInfo;
 
@@ -66,6 +70,22 @@ struct OrtEp {
   OrtStatus* (*CreateAllocator)(OrtEp*, const OrtMemoryInfo*, OrtAllocator**);
   OrtStatus* (*CreateSyncStreamForDevice)(OrtEp*, const OrtMemoryDevice*, OrtSyncStreamImpl**);
   const char* (*GetCompiledModelCompatibilityInfo)(OrtEp*, const OrtGraph*);
+  // Of version 1.24.
+  OrtStatus* (*GetKernelRegistry)(OrtEp*, const OrtKernelRegistry**);
+  OrtStatus* (*IsConcurrentRunSupported)(OrtEp*, bool*);
+  // Of version 1.25.
+  OrtStatus* (*Sync)(OrtEp*);
+  OrtStatus* (*CreateProfiler)(OrtEp*, OrtEpProfilerImpl**);
+};
+
+struct OrtEpProfilerImpl {
+  std::uint32_t ort_version_supported;
+  void (*Release)(OrtEpProfilerImpl*);
+  OrtStatus* (*StartProfiling)(OrtEpProfilerImpl*, std::int64_t nanoseconds_since_the_profile_began);
+  // Optional, null here.
+  OrtStatus* (*StartEvent)(OrtEpProfilerImpl*, std::uint64_t);
+  OrtStatus* (*StopEvent)(OrtEpProfilerImpl*, std::uint64_t, const OrtProfilingEvent*);
+  OrtStatus* (*EndProfiling)(OrtEpProfilerImpl*, OrtProfilingEventsContainer*);
 };
 
 struct OrtEpFactory {
@@ -95,6 +115,7 @@ struct OrtEpFactory {
 namespace convoy::ort {
 
 inline constexpr std::uint32_t kInterfaceVersion = 23;  // the oldest that has execution providers as libraries
+inline constexpr std::uint32_t kProfilingVersion = 25;  // the oldest that takes events of theirs
 
 enum StatusCode : int { kFail = 1, kInvalidArgument = 2, kNotImplemented = 9, kEpFail = 11 };
 enum LogLevel : int { kVerbose, kInfo, kWarning, kError };
@@ -117,6 +138,8 @@ enum AttributeType : int { kInt = 1, kInts, kFloat, kFloats, kString, kStrings, 
   X(93, void, ReleaseStatus, (OrtStatus*))                                                                          \
   X(96, void, ReleaseValue, (OrtValue*))                                                                            \
   X(99, void, ReleaseTensorTypeAndShapeInfo, (OrtTensorTypeAndShapeInfo*))                                          \
+  X(211, OrtStatus*, CreateOpAttr, (const char* name, const void* data, int size, int type, OrtOpAttr**))           \
+  X(212, void, ReleaseOpAttr, (OrtOpAttr*))                                                                         \
   X(247, OrtStatus*, Logger_LogMessage,                                                                             \
     (const OrtLogger*, int, const char* message, const char* file, int line, const char* function))                 \
   X(272, OrtStatus*, ReadOpAttr, (const OrtOpAttr*, int type, void*, std::size_t, std::size_t*))                    \
@@ -125,6 +148,7 @@ enum AttributeType : int { kInt = 1, kInts, kFloat, kFloats, kString, kStrings, 
   X(287, void, ReleaseGraph, (OrtGraph*))                                                                           \
   X(289, OrtStatus*, GetValueInfoName, (const OrtValueInfo*, const char**))                                         \
   X(290, OrtStatus*, GetValueInfoTypeInfo, (const OrtValueInfo*, const OrtTypeInfo**))                              \
+  X(291, const void* const*, GetModelEditorApi, ())                                                                 \
   X(298, void, GetKeyValuePairs, (const OrtKeyValuePairs*, const char* const**, const char* const**, std::size_t*)) \
   X(300, void, ReleaseKeyValuePairs, (OrtKeyValuePairs*))                                                           \
   X(307, int, HardwareDevice_Type, (const OrtHardwareDevice*))                                                      \
@@ -132,6 +156,7 @@ enum AttributeType : int { kInt = 1, kInts, kFloat, kFloats, kString, kStrings, 
   X(318, OrtStatus*, GetTensorSizeInBytes, (const OrtValue*, std::size_t*))                                         \
   X(326, OrtStatus*, ValueInfo_GetInitializerValue, (const OrtValueInfo*, const OrtValue**))                        \
   X(331, OrtStatus*, ValueInfo_IsConstantInitializer, (const OrtValueInfo*, bool*))                                 \
+  X(334, OrtStatus*, Graph_GetModelPath, (const OrtGraph*, const char**))                                           \
   X(337, OrtStatus*, Graph_GetOperatorSets, (const OrtGraph*, const char**, std::int64_t*, std::size_t))            \
   X(336, OrtStatus*, Graph_GetNumOperatorSets, (const OrtGraph*, std::size_t*))                                     \
   X(338, OrtStatus*, Graph_GetNumInputs, (const OrtGraph*, std::size_t*))                                           \
@@ -152,6 +177,7 @@ enum AttributeType : int { kInt = 1, kInts, kFloat, kFloats, kString, kStrings, 
   X(356, OrtStatus*, Node_GetOutputs, (const OrtNode*, const OrtValueInfo**, std::size_t))                          \
   X(359, OrtStatus*, Node_GetNumAttributes, (const OrtNode*, std::size_t*))                                         \
   X(360, OrtStatus*, Node_GetAttributes, (const OrtNode*, const OrtOpAttr**, std::size_t))                          \
+  X(361, OrtStatus*, Node_GetAttributeByName, (const OrtNode*, const char*, const OrtOpAttr**))                     \
   X(362, OrtStatus*, OpAttr_GetTensorAttributeAsOrtValue, (const OrtOpAttr*, OrtValue**))                           \
   X(363, OrtStatus*, OpAttr_GetType, (const OrtOpAttr*, int*))                                                      \
   X(364, OrtStatus*, OpAttr_GetName, (const OrtOpAttr*, const char**))                                              \
@@ -166,6 +192,22 @@ enum AttributeType : int { kInt = 1, kInts, kFloat, kFloats, kString, kStrings, 
   X(2, OrtStatus*, EpGraphSupportInfo_AddNodesToFuse,                                                           \
     (OrtEpGraphSupportInfo*, const OrtNode* const*, std::size_t, const OrtNodeFusionOptions*))
 
+// The same, from kProfilingVersion on.
+#define CONVOY_ORT_PROFILING_API(X)                                                                                \
+  X(65, OrtStatus*, CreateProfilingEvent,                                                                          \
+    (int category, std::int32_t process, std::int32_t thread, const char* name, std::int64_t microseconds,         \
+     std::int64_t duration, const char* const* keys, const char* const* values, std::size_t, OrtProfilingEvent**)) \
+  X(66, void, ReleaseProfilingEvent, (OrtProfilingEvent*))                                                         \
+  X(72, OrtStatus*, ProfilingEventsContainer_AddEvents,                                                            \
+    (OrtProfilingEventsContainer*, const OrtProfilingEvent* const*, std::size_t))
+
+// The same of OrtModelEditorApi, which is null in builds that can't change models.
+#define CONVOY_ORT_MODEL_EDITOR_API(X)                                                                          \
+  X(6, OrtStatus*, CreateNode,                                                                                  \
+    (const char* op, const char* domain, const char* name, const char* const* inputs, std::size_t input_count,  \
+     const char* const* outputs, std::size_t output_count, OrtOpAttr** attributes, std::size_t attribute_count, \
+     OrtNode**))
+
 #define CONVOY_ORT_MEMBER(place, result, name, parameters) result(*name) parameters = nullptr;
 #define CONVOY_ORT_LOAD(place, result, name, parameters) \
   name = reinterpret_cast<result(*) parameters>(const_cast<void*>(table[place]));
@@ -178,6 +220,20 @@ struct EpApi {
 struct Api {
   CONVOY_ORT_API(CONVOY_ORT_MEMBER)
   explicit Api(const void* const* table) { CONVOY_ORT_API(CONVOY_ORT_LOAD) }
+};
+
+struct ProfilingApi {
+  CONVOY_ORT_PROFILING_API(CONVOY_ORT_MEMBER)
+  explicit ProfilingApi(const void* const* table) {
+    if (table != nullptr) {
+      CONVOY_ORT_PROFILING_API(CONVOY_ORT_LOAD)
+    }
+  }
+};
+
+struct ModelEditorApi {
+  CONVOY_ORT_MODEL_EDITOR_API(CONVOY_ORT_MEMBER)
+  explicit ModelEditorApi(const void* const* table) { CONVOY_ORT_MODEL_EDITOR_API(CONVOY_ORT_LOAD) }
 };
 
 #undef CONVOY_ORT_MEMBER

@@ -1,6 +1,7 @@
 #include "ort/model.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "ort/wire.h"
@@ -39,9 +40,11 @@ class Encoder {
     }
     CONVOY_TRY(const auto inputs,
                (list_of<const OrtValueInfo*, OrtGraph>(api_, api_.Graph_GetNumInputs, api_.Graph_GetInputs, graph_)));
+    std::set<std::string> seen;
     for (const OrtValueInfo* input : inputs) {
       CONVOY_TRY(const std::string name, name_of(api_, input));
-      if (constants_.contains(name) || made_here_.contains(name)) continue;  // 1.23 lists both
+      // 1.23 lists both, and values around a body as often as they are read.
+      if (constants_.contains(name) || made_here_.contains(name) || !seen.insert(name).second) continue;
       CONVOY_TRY(TensorInfo info, encode(input, name, input_of_graph, graph));
       const bool free = std::ranges::any_of(info.dims, [](std::int64_t size) { return size < 0; });
       if (!says_sizes(name, info) || free) made_.fixed = false;
@@ -58,19 +61,14 @@ class Encoder {
     Message model;
     model.number(ir_version, 10);
     CONVOY_CHECK(encode_opsets(model));
-    std::size_t size = graph.bytes().size();
-    for (const Weights& each : weights_) size += each.before.bytes().size() + each.values.size();
-    model.begin(graph_of_model, size);
-    made_.onnx.reserve(model.bytes().size() + size);
-    made_.onnx += model.bytes();
-    made_.onnx += graph.bytes();
-    for (const Weights& each : weights_) (made_.onnx += each.before.bytes()) += each.values;
+    for (const Message& each : initializers_) graph.message(initializer, each);
+    made_.onnx = model.message(graph_of_model, graph).bytes();
     return std::move(made_);
   }
 
  private:
-  // A constant, whose values are copied once, into the model.
-  struct Weights {
+  // A tensor up to its values.
+  struct Constant {
     Message before;
     std::string_view values;
   };
@@ -164,11 +162,10 @@ class Encoder {
     return encoded;
   }
 
-  // Up to its values.
-  Result<Weights> encode(const OrtValue* tensor, const std::string& name) {
+  Result<Constant> encode(const OrtValue* tensor, const std::string& name) {
     CONVOY_TRY(const TensorInfo info, info_of(api_, tensor));
     if (info.type == kStringElements) return unsupported("a tensor of strings");
-    Weights made;
+    Constant made;
     for (const std::int64_t size : info.dims) made.before.number(dims, size);
     made.before.number(data_type, info.type).text(name_of_tensor, name);
     const void* data = nullptr;
@@ -186,12 +183,9 @@ class Encoder {
     const OrtValue* tensor = nullptr;
     CONVOY_CHECK(done(api_, api_.ValueInfo_GetInitializerValue(value, &tensor)));
     if (tensor == nullptr) return unsupported("initializer '" + name + "' has no values");
-    CONVOY_TRY(Weights made, encode(tensor, name));
-    made.before.begin(raw_data, made.values.size());
-    Message in_graph;
-    in_graph.begin(initializer, made.before.bytes().size() + made.values.size());
-    in_graph.append(made.before);
-    weights_.push_back({std::move(in_graph), made.values});
+    CONVOY_TRY(Constant made, encode(tensor, name));
+    initializers_.push_back(std::move(made.before));
+    made_.weights.add(name, made.values.data(), made.values.size());
     return {};
   }
 
@@ -231,11 +225,37 @@ class Encoder {
   const OrtGraph* graph_;
   const std::set<std::string>& checked_;
   GraphModel made_;
-  std::vector<Weights> weights_;
+  std::vector<Message> initializers_;
   std::set<std::string> constants_, made_here_;  // by nodes of the graph
 };
 
 }  // namespace
+
+void Weights::add(std::string name, const void* data, std::size_t bytes) {
+  names.push_back(std::move(name));
+  initializers.push_back({names.back().c_str(), data, static_cast<std::int64_t>(bytes)});
+}
+
+Result<Weights> Weights::copied() const {
+  constexpr std::size_t kAlignment = 64;
+  const auto room = [](std::int64_t bytes) {
+    return (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  std::size_t total = kAlignment;
+  for (const convoy_initializer& each : initializers) total += room(each.bytes);
+  Weights made;
+  made.memory = {std::aligned_alloc(kAlignment, total), std::free};
+  if (made.memory == nullptr) {
+    return Error{ErrorCode::out_of_memory, "can't allocate " + std::to_string(total) + " bytes for weights"};
+  }
+  auto* at = static_cast<std::byte*>(made.memory.get());
+  for (const convoy_initializer& each : initializers) {
+    if (each.bytes > 0) std::memcpy(at, each.data, static_cast<std::size_t>(each.bytes));
+    made.add(each.name, at, static_cast<std::size_t>(each.bytes));
+    at += room(each.bytes);
+  }
+  return made;
+}
 
 Result<GraphModel> model_of(const Api& api, const OrtGraph* graph, const std::set<std::string>& checked) {
   return Encoder(api, graph, checked).run();

@@ -45,8 +45,16 @@ Result<std::string> content(const std::string& name, const std::string& path) {
 
 }  // namespace
 
-Result<ProviderOptions> read_options(const std::map<std::string, std::string>& entries) {
+Result<ProviderOptions> read_options(const std::map<std::string, std::string>& configuration,
+                                     const std::string& prefix) {
   ProviderOptions options;
+  const auto entry = [&](const std::string& name) {
+    const auto found = configuration.find(name);
+    return found == configuration.end() ? std::string() : found->second;
+  };
+  options.context = {.write = entry("ep.context_enable") == "1",
+                     .embed = entry("ep.context_embed_mode") == "1",
+                     .path = entry("ep.context_file_path")};
   using Read = std::function<Result<void>(const std::string& name, const std::string& value)>;
   const auto text = [](std::string& into) -> Read {
     return [&into](const std::string&, const std::string& value) -> Result<void> {
@@ -95,7 +103,9 @@ Result<ProviderOptions> read_options(const std::map<std::string, std::string>& e
          return {};
        }},
   };
-  for (const auto& [name, value] : entries) {
+  for (const auto& [key, value] : configuration) {
+    if (!key.starts_with(prefix)) continue;
+    const std::string name = key.substr(prefix.size());
     const auto reader = readers.find(name);
     if (reader == readers.end()) {
       std::string known;

@@ -18,11 +18,19 @@ struct ProviderOptions {
   std::string engines, rules, plan, database, how, precision, math, objective;  // "": convoy_options' default
   std::int64_t activation_limit = -1, weight_limit = -1;
   bool deterministic = false;
+  // Of the session: whether it writes a model with what was compiled in its nodes, where, and whether into the model's
+  // file or beside it.
+  struct Context {
+    bool write = false;
+    bool embed = false;
+    std::string path;
+  } context;
 };
 
-// From the session's configuration, whose entries for the provider begin with "ep.NAME.", in small letters. Error:
-// invalid_argument names an option that does not exist, with those that do, or whose value is wrong.
-Result<ProviderOptions> read_options(const std::map<std::string, std::string>& entries);
+// From the session's configuration, whose entries for the provider begin with `prefix`, "ep.NAME.", in small letters.
+// Error: invalid_argument names an option that does not exist, with those that do, or whose value is wrong.
+Result<ProviderOptions> read_options(const std::map<std::string, std::string>& configuration,
+                                     const std::string& prefix);
 
 // Whether Convoy takes their values: engines, rules, ways and types by name. A plan is of one network only, and shows
 // itself wrong there. Error: invalid_argument.

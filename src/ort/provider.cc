@@ -1,18 +1,25 @@
 #include "ort/provider.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <map>
 #include <string>
 
 #include "ort/claims.h"
+#include "ort/context.h"
 
 namespace convoy::ort {
 namespace {
 
 struct ComputeInfo final : OrtNodeComputeInfo {
-  ComputeInfo(const Api& its_api, std::unique_ptr<Compiled> its_nodes)
-      : OrtNodeComputeInfo{kInterfaceVersion, create, compute, release}, api(its_api), nodes(std::move(its_nodes)) {}
+  ComputeInfo(const Api& its_api, std::unique_ptr<Compiled> its_nodes, Profiles& its_profiles)
+      : OrtNodeComputeInfo{kInterfaceVersion, create, compute, release},
+        api(its_api),
+        nodes(std::move(its_nodes)),
+        profiles(its_profiles) {}
 
   static OrtStatus* create(OrtNodeComputeInfo* self, OrtNodeComputeContext*, void** state) {
     *state = self;
@@ -20,13 +27,14 @@ struct ComputeInfo final : OrtNodeComputeInfo {
   }
   static OrtStatus* compute(OrtNodeComputeInfo* self, void*, OrtKernelContext* context) {
     auto& info = *static_cast<ComputeInfo*>(self);
-    const auto ran = info.nodes->run(context);
+    const auto ran = info.nodes->run(context, info.profiles);
     return ran.ok() ? nullptr : status_of(info.api, ran.error());
   }
   static void release(OrtNodeComputeInfo*, void*) {}
 
   const Api& api;
   const std::unique_ptr<Compiled> nodes;
+  Profiles& profiles;
 };
 
 bool is_convolution(const std::string& op) {
@@ -59,9 +67,19 @@ bool goes_with_convolutions(const std::string& op) {
 
 }  // namespace
 
-Provider::Provider(const Api& api, const EpApi& ep_api, ProviderOptions options, const OrtLogger* logger)
-    : OrtEp{}, api_(api), ep_api_(ep_api), options_(std::move(options)), log_(api, logger) {
-  ort_version_supported = kInterfaceVersion;
+Provider::Provider(const Factory& factory, ProviderOptions options, const OrtLogger* logger)
+    : OrtEp{},
+      api_(factory.api),
+      ep_api_(factory.ep_api),
+      options_(std::move(options)),
+      log_(api_, logger),
+      has_one_graph_(factory.version < Version{24, 4}),
+      profiles_(api_, factory.version.minor >= kProfilingVersion ? api_.GetEpApi() : nullptr) {
+  ort_version_supported = std::min(factory.version.minor, kProfilingVersion);
+  CreateProfiler = [](OrtEp* self, OrtEpProfilerImpl** profiler) -> OrtStatus* {
+    *profiler = static_cast<Provider*>(self)->profiles_.create();
+    return nullptr;
+  };
   GetName = [](const OrtEp*) { return kProviderName; };
   GetCapability = [](OrtEp* self, const OrtGraph* graph, OrtEpGraphSupportInfo* support) -> OrtStatus* {
     auto& provider = *static_cast<Provider*>(self);
@@ -69,13 +87,18 @@ Provider::Provider(const Api& api, const EpApi& ep_api, ProviderOptions options,
     return claimed.ok() ? nullptr : status_of(provider.api_, claimed.error());
   };
   Compile = [](OrtEp* self, const OrtGraph** graphs, const OrtNode** fused, std::size_t count,
-               OrtNodeComputeInfo** infos, OrtNode**) -> OrtStatus* {
+               OrtNodeComputeInfo** infos, OrtNode** contexts) -> OrtStatus* {
     auto& provider = *static_cast<Provider*>(self);
     for (std::size_t i = 0; i < count; ++i) {
-      auto compiled = provider.compile(graphs[i], fused[i]);
+      auto compiled = provider.compile(graphs[i], fused[i], provider.options_.context.write ? &contexts[i] : nullptr);
       if (!compiled.ok()) return status_of(provider.api_, compiled.error());
       infos[i] = *compiled;
     }
+    return nullptr;
+  };
+  // The initializers that nobody needs any more are free by now, in memory that the C library keeps.
+  OnRunStart = [](OrtEp* self, const OrtRunOptions*) -> OrtStatus* {
+    if (!static_cast<Provider*>(self)->has_run_.exchange(true)) malloc_trim(0);
     return nullptr;
   };
   ReleaseNodeComputeInfos = [](OrtEp*, OrtNodeComputeInfo** infos, std::size_t count) {
@@ -89,19 +112,19 @@ Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
   // Bodies come before the graph that they are in; their inputs are none of the model's.
   const OrtNode* parent = nullptr;
   CONVOY_CHECK(done(api_, api_.Graph_GetParentNode(graph, &parent)));
-  model_inputs_.clear();
-  if (parent == nullptr) {
-    CONVOY_TRY(const auto inputs,
-               (list_of<const OrtValueInfo*, OrtGraph>(api_, api_.Graph_GetNumInputs, api_.Graph_GetInputs, graph)));
-    for (const OrtValueInfo* input : inputs) {
-      CONVOY_TRY(std::string name, name_of(api_, input));
-      model_inputs_.insert(std::move(name));
-    }
+  std::set<std::string> own_inputs;
+  CONVOY_TRY(const auto graph_inputs,
+             (list_of<const OrtValueInfo*, OrtGraph>(api_, api_.Graph_GetNumInputs, api_.Graph_GetInputs, graph)));
+  for (const OrtValueInfo* input : graph_inputs) {
+    CONVOY_TRY(std::string name, name_of(api_, input));
+    own_inputs.insert(std::move(name));
   }
+  bool is_body = parent != nullptr || own_inputs.empty();
   std::map<std::string, int> producer;  // by value
   std::map<std::string, int> left;      // operators that Convoy doesn't know
   std::vector<ClaimNode> described(nodes.size());
   std::vector<bool> convolves(nodes.size());
+  std::vector<const OrtNode*> contexts;
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const char *op = nullptr, *domain = nullptr;
     CONVOY_CHECK(done(api_, api_.Node_GetOperatorType(nodes[n], &op)));
@@ -111,11 +134,22 @@ Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
     const bool known = bodies == 0 && convoy_knows_operator(domain, op) != 0;
     convolves[n] = is_convolution(op);
     described[n].wanted = known && (!options_.convolutions_only || convolves[n] || goes_with_convolutions(op));
-    if (!known) ++left[op];
+    CONVOY_TRY(const bool context, is_context(api_, nodes[n]));
+    if (context) {
+      contexts.push_back(nodes[n]);
+    } else if (!known) {
+      ++left[op];
+    }
     CONVOY_TRY(const auto inputs, inputs_of(api_, nodes[n]));
     for (const OrtValueInfo* input : inputs) {
       CONVOY_TRY(const std::string name, name_of(api_, input));
-      if (const auto from = producer.find(name); from != producer.end()) described[n].producers.push_back(from->second);
+      if (const auto from = producer.find(name); from != producer.end()) {
+        described[n].producers.push_back(from->second);
+      } else if (!name.empty() && !own_inputs.contains(name)) {
+        bool constant = false;
+        CONVOY_CHECK(done(api_, api_.ValueInfo_IsConstantInitializer(input, &constant)));
+        is_body = is_body || !constant;  // it reads what is around it
+      }
     }
     CONVOY_TRY(const auto outputs, outputs_of(api_, nodes[n]));
     for (const OrtValueInfo* output : outputs) {
@@ -123,9 +157,15 @@ Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
       if (!name.empty()) producer[name] = static_cast<int>(n);
     }
   }
+  if (has_one_graph_ && (is_body || has_claimed_)) {
+    log_(kInfo, "Convoy leaves the nodes of a body to others: this ONNX Runtime gives sets in two graphs one name");
+    return {};
+  }
+  model_inputs_ = is_body ? std::set<std::string>() : std::move(own_inputs);
   for (const auto& [op, count] : left) {
     log_(kInfo, "Convoy leaves " + std::to_string(count) + " " + op + " to others: an operator that it doesn't run");
   }
+  for (const OrtNode* node : contexts) CONVOY_CHECK(claim_context(graph, node, support));
   for (const std::vector<int>& set : claims_of(described)) {
     const auto convolution = [&](int n) { return convolves[static_cast<std::size_t>(n)]; };
     if (options_.convolutions_only && std::ranges::none_of(set, convolution)) continue;
@@ -146,19 +186,72 @@ Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
 
 Result<void> Provider::claim_set(const OrtGraph* graph, std::vector<const OrtNode*> nodes,
                                  OrtEpGraphSupportInfo* support) {
-  OrtGraph* view = nullptr;
-  CONVOY_CHECK(done(api_, api_.Graph_GetGraphView(graph, nodes.data(), nodes.size(), &view)));
-  auto model = model_of(api_, view, model_inputs_);
-  api_.ReleaseGraph(view);
-  if (!model.ok()) return model.error();
-  CONVOY_TRY(auto compiled, Compiled::make(api_, std::move(*model), options_));
-  const OrtNodeFusionOptions fusion{kInterfaceVersion, true};
-  CONVOY_CHECK(done(api_, ep_api_.EpGraphSupportInfo_AddNodesToFuse(support, nodes.data(), nodes.size(), &fusion)));
-  claimed_.push_back(std::move(compiled));
+  OrtGraph* made = nullptr;
+  CONVOY_CHECK(done(api_, api_.Graph_GetGraphView(graph, nodes.data(), nodes.size(), &made)));
+  const std::unique_ptr<OrtGraph, decltype(api_.ReleaseGraph)> view(made, api_.ReleaseGraph);
+  CONVOY_TRY(const GraphModel model, model_of(api_, view.get(), model_inputs_));
+  return take(model, graph, nodes, support);
+}
+
+// One that can't be read is claimed, too: ONNX Runtime then says why when it compiles it.
+Result<void> Provider::claim_context(const OrtGraph* graph, const OrtNode* node, OrtEpGraphSupportInfo* support) {
+  CONVOY_TRY(const std::string path, path_of(graph));
+  const auto model = read_context(api_, node, path);
+  if (!model.ok()) return fuse({node}, support);
+  CONVOY_CHECK(take(*model, graph, {node}, support));
+  log_(kInfo, "Convoy runs a node that was compiled before");
+  if (const std::string& remark = claimed_.back().nodes->remark(); !remark.empty()) {
+    log_(kWarning, "Convoy decides anew what it had compiled: " + remark);
+  }
   return {};
 }
 
-Result<OrtNodeComputeInfo*> Provider::compile(const OrtGraph* graph, const OrtNode* fused) {
+Result<std::string> Provider::path_of(const OrtGraph* graph) const {
+  const char* path = nullptr;
+  CONVOY_CHECK(done(api_, api_.Graph_GetModelPath(graph, &path)));
+  return std::string(path == nullptr ? "" : path);
+}
+
+Result<GraphModel> Provider::model_at(const OrtGraph* graph) const {
+  CONVOY_TRY(const auto nodes,
+             (list_of<const OrtNode*, OrtGraph>(api_, api_.Graph_GetNumNodes, api_.Graph_GetNodes, graph)));
+  if (nodes.size() == 1) {
+    CONVOY_TRY(const bool context, is_context(api_, nodes.front()));
+    CONVOY_TRY(const std::string path, path_of(graph));
+    if (context) return read_context(api_, nodes.front(), path);
+  }
+  return model_of(api_, graph, model_inputs_);
+}
+
+Result<Provider::Claimed> Provider::claimed(const GraphModel& model, const OrtGraph* graph) {
+  Claimed made;
+  CONVOY_TRY(made.nodes, Compiled::make(api_, model, options_));
+  if (!options_.context.write) return made;
+  CONVOY_TRY(const std::string path, path_of(graph));
+  auto written = write_context(model, made.nodes->plan(), options_.context, path, contexts_++);
+  if (written.ok()) {
+    made.context = std::move(*written);
+  } else {
+    made.not_written = written.error();
+  }
+  return made;
+}
+
+Result<void> Provider::fuse(const std::vector<const OrtNode*>& nodes, OrtEpGraphSupportInfo* support) const {
+  const OrtNodeFusionOptions fusion{kInterfaceVersion, true};
+  return done(api_, ep_api_.EpGraphSupportInfo_AddNodesToFuse(support, nodes.data(), nodes.size(), &fusion));
+}
+
+Result<void> Provider::take(const GraphModel& model, const OrtGraph* graph, const std::vector<const OrtNode*>& nodes,
+                            OrtEpGraphSupportInfo* support) {
+  CONVOY_TRY(Claimed made, claimed(model, graph));
+  CONVOY_CHECK(fuse(nodes, support));
+  claimed_.push_back(std::move(made));
+  has_claimed_ = true;
+  return {};
+}
+
+Result<OrtNodeComputeInfo*> Provider::compile(const OrtGraph* graph, const OrtNode* fused, OrtNode** context) {
   const auto names = [&](Result<std::vector<const OrtValueInfo*>> values) -> Result<std::vector<std::string>> {
     if (!values.ok()) return values.error();
     std::vector<std::string> made;
@@ -174,17 +267,24 @@ Result<OrtNodeComputeInfo*> Provider::compile(const OrtGraph* graph, const OrtNo
     return std::ranges::all_of(some,
                                [&](const std::string& name) { return std::ranges::find(all, name) != all.end(); });
   };
-  const auto found = std::ranges::find_if(claimed_, [&](const std::unique_ptr<Compiled>& each) {
-    return has(inputs, each->inputs()) && has(outputs, each->outputs()) && has(each->outputs(), outputs);
+  const auto found = std::ranges::find_if(claimed_, [&](const Claimed& each) {
+    return has(inputs, each.nodes->inputs()) && has(outputs, each.nodes->outputs()) &&
+           has(each.nodes->outputs(), outputs);
   });
-  std::unique_ptr<Compiled> compiled;
+  Claimed compiled;
   if (found != claimed_.end()) {
     compiled = std::move(*found);
     claimed_.erase(found);
+  } else {  // the graph was changed since it was claimed, or could not be read
+    CONVOY_TRY(const GraphModel model, model_at(graph));
+    CONVOY_TRY(compiled, claimed(model, graph));
   }
-  if (!compiled) {  // the graph was changed since it was claimed
-    CONVOY_TRY(GraphModel model, model_of(api_, graph, model_inputs_));
-    CONVOY_TRY(compiled, Compiled::make(api_, std::move(model), options_));
+  if (compiled.not_written) return *compiled.not_written;
+  if (context != nullptr) {
+    const char* name = nullptr;
+    CONVOY_CHECK(done(api_, api_.Node_GetName(fused, &name)));
+    CONVOY_TRY(*context, context_node(api_, name, compiled.nodes->inputs(), compiled.nodes->outputs(), compiled.context,
+                                      options_.context.embed));
   }
   const auto places = [](const std::vector<std::string>& all, const std::vector<std::string>& of) {
     std::vector<std::size_t> made;
@@ -193,11 +293,21 @@ Result<OrtNodeComputeInfo*> Provider::compile(const OrtGraph* graph, const OrtNo
     }
     return made;
   };
-  compiled->bind(places(inputs, compiled->inputs()), places(outputs, compiled->outputs()));
-  return new ComputeInfo(api_, std::move(compiled));
+  compiled.nodes->bind(places(inputs, compiled.nodes->inputs()), places(outputs, compiled.nodes->outputs()));
+  return new ComputeInfo(api_, std::move(compiled.nodes), profiles_);
 }
 
-Factory::Factory(const Api& its_api) : OrtEpFactory{}, api(its_api), ep_api(its_api.GetEpApi()) {
+Version version_of(std::string_view text) {
+  Version version;
+  const char* const end = text.data() + text.size();
+  const auto minor =
+      std::from_chars(text.data() + std::min(text.size(), std::string_view("1.").size()), end, version.minor);
+  if (minor.ptr != end) std::from_chars(minor.ptr + 1, end, version.patch);
+  return version;
+}
+
+Factory::Factory(const Api& its_api, Version its_version)
+    : OrtEpFactory{}, api(its_api), ep_api(its_api.GetEpApi()), version(its_version) {
   ort_version_supported = kInterfaceVersion;
   OrtEpFactory::GetName = [](const OrtEpFactory*) { return kProviderName; };
   GetVendor = [](const OrtEpFactory*) { return "Convoy"; };
@@ -229,13 +339,13 @@ Factory::Factory(const Api& its_api) : OrtEpFactory{}, api(its_api), ep_api(its_
     factory.api.GetKeyValuePairs(pairs, &keys, &values, &count);
     std::map<std::string, std::string> entries;
     for (std::size_t i = 0; i < count; ++i) {
-      if (std::string_view(keys[i]).starts_with(prefix)) entries[keys[i] + prefix.size()] = values[i];
+      entries[keys[i]] = values[i];
     }
     factory.api.ReleaseKeyValuePairs(pairs);
-    auto options = read_options(entries);
+    auto options = read_options(entries, prefix);
     if (!options.ok()) return status_of(factory.api, options.error());
     if (const auto right = check_options(*options); !right.ok()) return status_of(factory.api, right.error());
-    *ep = new Provider(factory.api, factory.ep_api, std::move(*options), logger);
+    *ep = new Provider(factory, std::move(*options), logger);
     return nullptr;
   };
   ReleaseEp = [](OrtEpFactory*, OrtEp* ep) { delete static_cast<Provider*>(ep); };
@@ -264,14 +374,14 @@ extern "C" {
   const void* const* const table = base->GetApi(kInterfaceVersion);
   // 1.23.0 and 1.23.1 know no way between a provider of this kind and their own. Version 1, which all have, can say it.
   const std::string_view version = base->GetVersionString();
-  if (table == nullptr || version == "1.23.0" || version == "1.23.1") {
+  if (table == nullptr || version_of(version) < Version{23, 2}) {
     const Api oldest(base->GetApi(1));
     return oldest.CreateStatus(
         kFail, (std::string("Convoy needs ONNX Runtime 1.23.2 or newer, this is ") + base->GetVersionString()).c_str());
   }
   const Api api(table);
   if (most < 1) return api.CreateStatus(kInvalidArgument, "Convoy: there is no room for an execution provider");
-  factories[0] = new Factory(api);
+  factories[0] = new Factory(api, version_of(version));
   *count = 1;
   return nullptr;
 }

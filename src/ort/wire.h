@@ -23,22 +23,12 @@ class Message {
     return *this;
   }
   Message& text(int field, std::string_view value) {
-    begin(field, value.size());
+    key(field, 2);
+    varint(value.size());
     bytes_ += value;
     return *this;
   }
   Message& message(int field, const Message& value) { return text(field, value.bytes_); }
-  // Of a field whose `size` bytes follow from elsewhere.
-  Message& begin(int field, std::size_t size) {
-    key(field, 2);
-    varint(size);
-    return *this;
-  }
-  // What follows: fields of the same message.
-  Message& append(const Message& more) {
-    bytes_ += more.bytes_;
-    return *this;
-  }
   const std::string& bytes() const { return bytes_; }
 
  private:

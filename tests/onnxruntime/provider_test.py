@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -15,6 +16,7 @@ from onnx import TensorProto, helper
 
 import convoy.onnxruntime
 
+HERE = f"import sys; sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r}); import provider_test as t\n"  # of another process
 RANDOM = np.random.default_rng(3)
 
 
@@ -42,7 +44,7 @@ def small(batch="n"):
                   helper.make_node("GlobalAveragePool", ["p"], ["g"]), helper.make_node("Flatten", ["g"], ["f"]),
                   helper.make_node("Gemm", ["f", "v"], ["y"], transB=1)],
                  [tensor("x", [batch, 3, 16, 16])], [tensor("y", [batch, 5])],
-                 [weights("w", 8, 3, 3, 3), weights("b", 8), weights("v", 5, 8)])
+                 [weights("w", 16, 3, 3, 3), weights("b", 16), weights("v", 5, 16)])
 
 
 def parted():
@@ -63,17 +65,36 @@ def growing():
                  [helper.make_tensor("go", TensorProto.BOOL, [], [True]), helper.make_tensor("none", TensorProto.FLOAT, [0, 4], [])])
 
 
-def session(made, with_convoy=True, **options):
+def branching():
+    """An If whose branches read what nodes around it make, and a weight around it."""
+    def branch(name, op):
+        return helper.make_graph([helper.make_node("Conv", ["r", "w"], [f"{name}_c"], pads=[1, 1, 1, 1]),
+                                  helper.make_node(op, [f"{name}_c", "r"], [name])], name, [], [tensor(name, None)])
+    return model([helper.make_node("Relu", ["x"], ["r"]), helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+                  helper.make_node("Greater", ["s", "zero"], ["p"]),
+                  helper.make_node("If", ["p"], ["c"], then_branch=branch("added", "Add"), else_branch=branch("subtracted", "Sub")),
+                  helper.make_node("Exp", ["c"], ["y"])],
+                 [tensor("x", [1, 8, 6, 6])], [tensor("y", [1, 8, 6, 6])],
+                 [weights("w", 8, 8, 3, 3), helper.make_tensor("zero", TensorProto.FLOAT, [], [0])])
+
+
+def version():
+    return tuple(int(part) for part in onnxruntime.__version__.split(".")[:3])
+
+
+def session(made, with_convoy=True, configuration=None, **options):
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1
     settings.log_severity_level = 4
+    for key, value in (configuration or {}).items():
+        settings.add_session_config_entry(key, value)
     if with_convoy:
         convoy.onnxruntime.add_to(settings, **options)
     return onnxruntime.InferenceSession(made, settings, enable_fallback=0)  # else a wrong option is printed, and no error
 
 
-def profile(made, feeds, **options):
-    """The kinds of node that each provider ran."""
+def events(made, feeds, **options):
+    """What ONNX Runtime writes into a profile."""
     with tempfile.TemporaryDirectory() as folder:
         settings = onnxruntime.SessionOptions()
         settings.log_severity_level = 4
@@ -82,11 +103,15 @@ def profile(made, feeds, **options):
         convoy.onnxruntime.add_to(settings, **options)
         profiled = onnxruntime.InferenceSession(made, settings, enable_fallback=0)
         profiled.run(None, feeds)
-        events = json.loads(pathlib.Path(profiled.end_profiling()).read_text())
+        return json.loads(pathlib.Path(profiled.end_profiling()).read_text())
+
+
+def profile(made, feeds, **options):
+    """The kinds of node that each provider ran."""
     ran = {convoy.onnxruntime.get_ep_name(): set(), "CPUExecutionProvider": set()}
-    for event in events:
+    for event in events(made, feeds, **options):
         arguments = event.get("args", {})
-        if "provider" in arguments:
+        if "provider" in arguments and event["cat"] == "Node":
             ran[arguments["provider"]].add(arguments["op_name"])
     return ran
 
@@ -138,10 +163,80 @@ class Provider(unittest.TestCase):
 
     def test_many_sessions(self):
         feeds = random_input(2)
-        sessions = [session(small(), threads=1) for _ in range(8)]
-        answers = [each.run(None, feeds)[0] for each in sessions]
-        for each in answers:
-            np.testing.assert_array_equal(each, answers[0])
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            sessions = list(pool.map(lambda _: session(small(), threads=1), range(8)))
+            for _ in range(10):
+                answers = list(pool.map(lambda each: each.run(None, feeds)[0], sessions))
+                for each in answers:
+                    np.testing.assert_array_equal(each, answers[0])
+        np.testing.assert_allclose(answers[0], session(small(), with_convoy=False).run(None, feeds)[0], rtol=1e-4, atol=1e-5)
+
+    def test_two_hundred_shapes(self):
+        made = model([helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["c"], ["y"])],
+                     [tensor("x", [1, 3, "h", "w"])], [tensor("y", [1, 16, "h", "w"])], [weights("w", 16, 3, 3, 3)])
+        few, plain = session(made, threads=1), session(made, with_convoy=False)
+        for k in range(200):
+            feeds = {"x": RANDOM.standard_normal((1, 3, 4 + k % 20, 4 + k // 20)).astype(np.float32)}
+            np.testing.assert_allclose(few.run(None, feeds)[0], plain.run(None, feeds)[0], rtol=1e-4, atol=1e-5)
+
+    def test_bodies_read_what_is_around_them(self):
+        for sign in (1, -1):
+            feeds = {"x": (sign * (1 + RANDOM.random((1, 8, 6, 6)))).astype(np.float32)}
+            self.same(branching(), feeds)
+            ran = profile(branching(), feeds)
+            self.assertTrue(ran[convoy.onnxruntime.get_ep_name()])
+            if version() >= (1, 24, 4):  # before it, sets of nodes in two graphs get one name
+                self.assertLessEqual(ran["CPUExecutionProvider"], {"If"}, ran)
+
+    def test_compiled_models(self):
+        for embedded, made in [("0", small(2)), ("1", small(2)), ("0", small()), ("1", small()), ("0", parted())]:
+            with self.subTest(embedded=embedded, bytes=len(made)), tempfile.TemporaryDirectory() as folder:
+                path = f"{folder}/compiled.onnx"
+                session(made, configuration={"ep.context_enable": "1", "ep.context_file_path": path, "ep.context_embed_mode": embedded})
+                compiled = onnx.load(path, load_external_data=False)
+                nodes = {node.op_type for node in compiled.graph.node}
+                self.assertEqual(nodes - {"SequenceConstruct", "SequenceAt"}, {"EPContext"})
+                self.assertEqual(bool(list(pathlib.Path(folder).glob("*.bin"))), embedded == "0")
+                feeds = {"x": RANDOM.standard_normal((2, 3, 3)).astype(np.float32)} if made == parted() else random_input(2)
+                expected = session(made, with_convoy=False).run(None, feeds)[0]
+                np.testing.assert_allclose(session(path).run(None, feeds)[0], expected, rtol=1e-4, atol=1e-5)
+                self.assertLessEqual(profile(path, feeds)["CPUExecutionProvider"], {"SequenceConstruct", "SequenceAt"})
+                # On another processor the plan in it doesn't fit, and is decided anew.
+                code = (f"{HERE}import numpy\nnumpy.save({folder + '/y.npy'!r}, t.session({path!r}).run(None, {{'x': numpy.load({folder + '/x.npy'!r})}})[0])")
+                np.save(f"{folder}/x.npy", feeds["x"])
+                subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "CONVOY_ISA": "avx2"})
+                np.testing.assert_allclose(np.load(f"{folder}/y.npy"), expected, rtol=1e-4, atol=1e-5)
+
+    def test_damaged_compiled_models_say_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, context = f"{folder}/compiled.onnx", pathlib.Path(f"{folder}/compiled_convoy_0.bin")
+            session(small(2), configuration={"ep.context_enable": "1", "ep.context_file_path": path})
+            whole = context.read_bytes()
+            self.assertIn(b"\nconv ", whole, "a plan")
+            for damaged in (whole[:-1], whole[: len(whole) // 2], whole[:40], b"", whole.replace(b"convoy-context 1", b"convoy-context 2")):
+                context.write_bytes(damaged)
+                with self.assertRaisesRegex(Exception, "EPContext: "):
+                    session(path)
+            context.unlink()
+            with self.assertRaisesRegex(Exception, "compiled_convoy_0.bin' can't be read"):
+                session(path)
+            compiled = onnx.load(path)
+            for attribute in compiled.graph.node[0].attribute:
+                if attribute.name == "ep_cache_context":
+                    attribute.s = b"../elsewhere.bin"
+            onnx.save(compiled, path)
+            with self.assertRaisesRegex(Exception, "elsewhere.bin' is not in the model's folder"):
+                session(path)
+            with self.assertRaisesRegex(Exception, "can't be written"):
+                session(small(2), configuration={"ep.context_enable": "1", "ep.context_file_path": "/nowhere/c.onnx"})
+
+    @unittest.skipIf(version() < (1, 25), "older versions take no events of a provider")
+    def test_profiles_have_the_steps(self):
+        made = [event for event in events(small(2), random_input(2)) if event["cat"] == "Kernel"]
+        self.assertTrue(any("GlobalAveragePool" in event["name"] or "Conv" in event["name"] for event in made), made)
+        for event in made:
+            self.assertEqual(event["args"]["provider"], convoy.onnxruntime.get_ep_name())
+            self.assertIn("engine", event["args"])
 
     def test_wrong_options_say_so(self):
         for options, words in [({"thread": 1}, "no option 'thread'.*threads"), ({"threads": "two"}, "threads='two'"),
@@ -162,6 +257,19 @@ class Provider(unittest.TestCase):
         finally:
             path.unlink()
 
+    def test_with_a_broken_plan_the_runtime_goes_on_without_and_says_why(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "broken.plan"
+            for text in ("convoy-plan 1\n", "no plan at all\n", "convoy-plan 99\nnetwork \"x\"\n"):
+                path.write_text(text)
+                with self.subTest(text):
+                    self.same(small(1), random_input(1), plan=str(path))
+                    self.assertFalse(profile(small(1), random_input(1), plan=str(path))[convoy.onnxruntime.get_ep_name()])
+                    code = (f"{HERE}t.onnxruntime.set_default_logger_severity(3); s = t.onnxruntime.SessionOptions()\n"
+                            f"t.convoy.onnxruntime.add_to(s, plan={str(path)!r}); t.onnxruntime.InferenceSession(t.small(1), s)")
+                    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+                    self.assertRegex(done.stderr, "Convoy: plan: (line 1|it has no line)")
+
     def test_a_missing_library_and_an_old_runtime(self):
         with self.assertRaisesRegex(Exception, "nowhere"):
             onnxruntime.register_execution_provider_library("none", "/nowhere/libconvoy-ort.so")
@@ -177,8 +285,6 @@ class Provider(unittest.TestCase):
 
 class Threads(unittest.TestCase):
     def test_on_the_runtimes_pool_no_threads_are_started(self):
-        import subprocess
-
         code = ("import os, sys; sys.path.insert(0, %r); import provider_test as t\n"
                 "plain = t.session(t.small(), with_convoy=False, ); count = lambda: len(os.listdir('/proc/self/task'))\n"
                 "before = count(); s = t.session(t.small(), threads=2, thread_pool='onnxruntime')\n"

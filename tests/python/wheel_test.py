@@ -113,6 +113,41 @@ def check_with_numpy_only(python, wheel, work):
     return environment
 
 
+IN_RUNTIME = """
+import sys, numpy, onnxruntime, convoy.onnxruntime
+x = {"input": numpy.random.default_rng(1).random((1, 3, 64, 64), numpy.float32)}
+expected = onnxruntime.InferenceSession(sys.argv[1]).run(None, x)[0]
+options = onnxruntime.SessionOptions()
+options.enable_profiling = True
+said = ""
+try:
+    convoy.onnxruntime.add_to(options, threads=1)
+except ImportError as error:
+    said = str(error)
+session = onnxruntime.InferenceSession(sys.argv[1], options)
+numpy.testing.assert_allclose(session.run(None, x)[0], expected, rtol=1e-3, atol=1e-5)
+events = open(session.end_profiling()).read()
+print(onnxruntime.__version__, "with" if convoy.onnxruntime.get_ep_name() in events else "without", said)
+"""
+
+
+def check_in_onnxruntime(python, wheel, work):
+    """PyPI's onnxruntime takes it: the oldest version that can, and the one of our tests. An older one goes on without, and says why."""
+    folder = work / "venv-onnxruntime"
+    run(python, "-m", "venv", folder)
+    environment = environment_of(folder, work)
+    install(environment, wheel, "flatbuffers", "packaging")
+    here = {"env": environment, "cwd": work}
+    run("convoy", "zoo", "squeezenet1_1", "-o", work / "model.onnx", **here)
+    newest = re.search(r"^onnxruntime==(.*)$", (ROOT / "scripts/requirements-test.txt").read_text(), re.MULTILINE)[1]
+    for version in ("1.22.1", "1.23.2", newest):
+        install(environment, "--no-deps", f"onnxruntime=={version}")
+        printed = run("python", "-c", IN_RUNTIME, work / "model.onnx", **here).strip()
+        says = "without Convoy needs onnxruntime 1.23.2 or newer, this is 1.22.1" if version == "1.22.1" else "with"
+        assert printed == f"{version} {says}", printed
+        print(f"onnxruntime {printed}")
+
+
 def main():
     page = (ROOT / "docs/python.md").read_text()
     for line in ("$ make wheel\n", "$ pip install build/wheel/convoy_dnn-*.whl\n"):
@@ -123,6 +158,7 @@ def main():
         work = pathlib.Path(name)
         check_debug_files(wheel, work)
         environment = check_with_numpy_only(sys.executable, wheel, work)
+        check_in_onnxruntime(sys.executable, wheel, work)
         if os.environ.get("CONVOY_TEST_FULL", "0") not in ("", "0"):
             for python in PYTHONS:
                 works = shutil.which(python) and subprocess.run([python, "--version"], capture_output=True).returncode == 0

@@ -61,7 +61,15 @@ void choose_threads(const Graph& graph, Assignment& assignment, Chooser& chooser
     most = in_all;
     from = n;
   }
-  for (std::size_t n = from; n < graph.nodes.size(); ++n) assignment.nodes[n].sides.threads = Threads::one;
+  for (std::size_t n = from; n < graph.nodes.size(); ++n) {
+    NodeAssignment& assigned = assignment.nodes[n];
+    assigned.sides.threads = Threads::one;
+    if (!graph.nodes[n].conv || assigned.selection.by != SelectedBy::heuristic) continue;
+    // What is the fastest on all threads may not be so on one.
+    if (auto alone = chooser.choose(conv_query(graph, graph.nodes[n], assigned.sides, chooser, 0)); alone.ok()) {
+      assigned.selection = *std::move(alone);
+    }
+  }
 }
 
 }  // namespace convoy::network

@@ -55,6 +55,23 @@ TEST(Threads, TheLastStepsAreOnOneWhereTheyAreTiny) {
   EXPECT_EQ(plan_for(graph, test_options(1)).find("threads="), std::string::npos) << "all there is";
 }
 
+// A network for handwritten digits: what shares 5x5 filters on 14x14 pixels best among threads is not what is fastest
+// on one.
+TEST(Threads, WhatRunsOnOneIsChosenForOne) {
+  GraphBuilder b;
+  const std::vector<std::int64_t> two = {2, 2};
+  const int first = b.conv(b.input("x", {1, 1, 28, 28}), 1, 8, 5);
+  const int small = b.node("MaxPool", {first}, {{"kernel_shape", two}, {"strides", two}});
+  b.output(b.node("MaxPool", {b.conv(small, 8, 16, 5)}, {{"kernel_shape", two}, {"strides", two}}));
+  const auto on_two = prepared(b.graph, test_options()), on_one = prepared(b.graph, test_options(1));
+  ASSERT_TRUE(on_two.ok() && on_one.ok());
+  ASSERT_EQ(on_two->steps.size(), on_one->steps.size());
+  for (std::size_t s = 0; s < on_two->steps.size(); ++s) {
+    EXPECT_EQ(on_two->steps[s].threads, 1);
+    EXPECT_EQ(on_two->steps[s].implementation, on_one->steps[s].implementation);
+  }
+}
+
 TEST(Threads, ALineSaysThem) {
   NetworkOptions options = test_options();
   options.selection.filter.engines = "cpu.direct";

@@ -109,23 +109,19 @@ class GraphNetwork final : public Network {
 
 }  // namespace
 
-namespace {
-
-Result<std::unique_ptr<Network>> made_of(Result<Graph> graph, const std::string& name) {
+Result<std::unique_ptr<Network>> network::network_of(Result<Graph> graph, const std::string& name) {
   if (!graph.ok()) return graph.error().within(name);
   return std::unique_ptr<Network>(std::make_unique<GraphNetwork>(std::move(*graph)));
 }
 
-}  // namespace
-
 Result<std::unique_ptr<Network>> Network::parse(std::span<const std::byte> onnx, const std::string& name,
                                                 const std::string& external_data_folder) {
-  return made_of(onnx_io::import_bytes(onnx, name, external_data_folder), name);
+  return network::network_of(onnx_io::import_bytes(onnx, name, external_data_folder), name);
 }
 
 Result<std::unique_ptr<Network>> Network::load(const std::string& path) {
   constexpr std::string_view kZoo = "zoo:";
-  if (!path.starts_with(kZoo)) return made_of(onnx_io::import_file(path), path);
+  if (!path.starts_with(kZoo)) return network::network_of(onnx_io::import_file(path), path);
   CONVOY_TRY(const std::string bytes, zoo_model(path.substr(kZoo.size())));
   return parse(std::as_bytes(std::span(bytes)), path);
 }

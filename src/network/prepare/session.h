@@ -20,6 +20,9 @@ struct PrepareSettings {
   std::span<const Place> places = {};  // besides the processor, where a plan's lines may put convolutions; outlive it
 };
 
+// A network of a graph, or the graph's error, within its name.
+Result<std::unique_ptr<Network>> network_of(Result<Graph> graph, const std::string& name);
+
 // Passes, layouts, lowering and memory plan. The graph's inputs must be known (Value::known, desc); its weights are
 // released once they are packed.
 Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph graph, const PrepareSettings& settings);

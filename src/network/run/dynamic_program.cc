@@ -5,6 +5,7 @@
 #include <map>
 #include <ranges>
 
+#include "core/shared_bytes.h"
 #include "network/graph/infer.h"
 #include "network/graph/pass.h"
 #include "network/run/control_step.h"
@@ -29,10 +30,27 @@ Result<void> simplify(Graph& graph, const PrepareSettings& settings) {
   return {};
 }
 
+// A network's initializers may lie in memory that the program outlives.
+Result<void> own_constants(Graph& graph) {
+  for (Value& value : graph.values) {
+    if (!value.constant) continue;
+    CONVOY_TRY(value.constant, owned(*std::move(value.constant)));
+  }
+  for (Node& node : graph.nodes) {
+    for (std::shared_ptr<const Graph>& body : node.bodies) {
+      Graph own = *body;
+      CONVOY_CHECK(own_constants(own));
+      body = std::make_shared<const Graph>(std::move(own));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DynamicProgram>> DynamicProgram::make(Graph graph, const PrepareSettings& settings) {
   CONVOY_CHECK(simplify(graph, settings));
+  CONVOY_CHECK(own_constants(graph));
   std::unique_ptr<DynamicProgram> program(new DynamicProgram(std::move(graph), settings));
   CONVOY_CHECK(program->make_units());
   program->find_last_reads();

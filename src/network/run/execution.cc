@@ -26,6 +26,11 @@ HostTensor part_of(const HostTensor& whole, const TensorDesc& desc, std::int64_t
 }
 
 void copy_bytes(const HostTensor& to, const HostTensor& from, ThreadTeam& team) {
+  constexpr std::int64_t kWorthSharing = 256 << 10;  // other threads take microseconds to begin
+  if (to.desc.bytes() < kWorthSharing) {
+    std::memcpy(to.data.get(), from.data.get(), static_cast<std::size_t>(to.desc.bytes()));
+    return;
+  }
   parallel_ranges(team, to.desc.bytes(), [&](std::int64_t begin, std::int64_t end, int) {
     std::memcpy(to.data.get() + begin, from.data.get() + begin, static_cast<std::size_t>(end - begin));
   });
@@ -357,14 +362,12 @@ Result<void> Execution::bind(Worker& worker, std::int64_t part, std::span<const 
   worker.spare_inputs.resize(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     HostTensor bound = part_of(inputs[i], prepared_.inputs[i], part);
-    if (elsewhere) {
+    if (elsewhere || !is_aligned(bound)) {
       if (!worker.spare_inputs[i].data) {
         CONVOY_TRY(worker.spare_inputs[i], allocate_spare(prepared_.inputs[i]));
       }
       copy_bytes(worker.spare_inputs[i], bound, *worker.team);
       bound = worker.spare_inputs[i];
-    } else if (!is_aligned(bound)) {
-      CONVOY_TRY(bound, converted(bound, prepared_.inputs[i]));
     }
     worker.inputs.push_back(std::move(bound));
   }

@@ -458,6 +458,7 @@ class Lowering {
       const auto bytes = static_cast<std::size_t>(slot.constant.desc.bytes());
       p.weight_bytes += bytes;
       if (!makes_steps_) continue;
+      CONVOY_TRY(slot.constant, owned(std::move(slot.constant)));
       // Passes make them anew for every size.
       slot.constant.data = std::const_pointer_cast<std::byte>(shared_bytes(slot.constant.data, bytes));
     }

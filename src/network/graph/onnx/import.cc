@@ -108,8 +108,9 @@ std::span<const std::string_view> body_attributes(const NodeProto& node) {
 // A model's graph, or that of a body, which finds names around it.
 class Importer {
  public:
-  Importer(ModelProto& model, std::string folder)
-      : model_(model), proto_(*model.mutable_graph()), folder_(std::move(folder)) {}
+  // `given`: initializers whose values are not the model's.
+  Importer(ModelProto& model, std::string folder, TensorsByName given)
+      : model_(model), proto_(*model.mutable_graph()), folder_(std::move(folder)), given_(std::move(given)) {}
   Importer(GraphProto& body, Importer& around)
       : model_(around.model_), proto_(body), folder_(around.folder_), around_(&around), opsets_(around.opsets_) {}
 
@@ -230,7 +231,11 @@ class Importer {
       const std::string what = "initializer '" + tensor.name() + "'";
       if (tensor.name().empty()) return bad("initializer " + std::to_string(i) + " has no name");
       CONVOY_TRY(const int id, declare(tensor.name(), what));
-      CONVOY_CHECK(set_constant(id, tensor, what));
+      if (const auto given = given_.find(tensor.name()); given != given_.end()) {
+        set_constant(id, std::move(given->second));
+      } else {
+        CONVOY_CHECK(set_constant(id, tensor, what));
+      }
       TensorProto().Swap(&tensor);  // the bytes have been copied; holding both would double the peak
     }
     return {};
@@ -522,6 +527,7 @@ class Importer {
   ModelProto& model_;
   GraphProto& proto_;
   std::string folder_;
+  TensorsByName given_;
   Importer* around_ = nullptr;  // of a body
   std::map<std::string, int> opsets_;
   Graph graph_;
@@ -531,9 +537,11 @@ class Importer {
 
 }  // namespace
 
-Result<Graph> import_model(ModelProto& model, const std::string& name, const std::string& folder) {
+Result<Graph> import_model(ModelProto& model, const std::string& name, const std::string& folder,
+                           std::span<const GivenInitializer> given) {
   if (!model.has_graph()) return bad("the model has no graph");
-  return Importer(model, folder).run(name);
+  CONVOY_TRY(TensorsByName in_place, take_given(*model.mutable_graph(), given));
+  return Importer(model, folder, std::move(in_place)).run(name);
 }
 
 namespace {
@@ -560,12 +568,13 @@ bool knows_operator(const std::string& given_domain, const std::string& op) {
          network::find_composite(domain, op) != nullptr;
 }
 
-Result<Graph> import_bytes(std::span<const std::byte> bytes, const std::string& name, const std::string& folder) {
+Result<Graph> import_bytes(std::span<const std::byte> bytes, const std::string& name, const std::string& folder,
+                           std::span<const GivenInitializer> given) {
   const auto size = static_cast<std::int64_t>(bytes.size());
   CONVOY_CHECK(check_size(size));
   ModelProto model;
   if (bytes.empty() || !model.ParseFromArray(bytes.data(), static_cast<int>(size))) return not_a_model(bytes, size);
-  return import_model(model, name, folder);
+  return import_model(model, name, folder, given);
 }
 
 Result<Graph> import_file(const std::string& path) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/file_signature.h"
+#include "core/shared_bytes.h"
 #include "network/graph/onnx/decode.h"
 
 namespace convoy::onnx_io {
@@ -205,6 +206,45 @@ Result<HostTensor> decode_tensor(const TensorProto& proto, const std::string& wh
   normalise_booleans(tensor);
   unpack(tensor);
   return tensor;
+}
+
+Result<TensorsByName> take_given(::onnx::GraphProto& graph, std::span<const GivenInitializer> given) {
+  constexpr std::size_t kAlignment = 64, kSmall = 1024;  // whatever looks at small values finds them in the model
+  std::map<std::string, TensorProto*> declared;          // names of their own: the tensors change
+  if (!given.empty()) {
+    for (TensorProto& tensor : *graph.mutable_initializer()) declared.emplace(tensor.name(), &tensor);
+  }
+  TensorsByName in_place;
+  for (const auto& [name, values] : given) {
+    const std::string what = "initializer '" + name + "'";
+    const auto wrong = [&](const std::string& text) {
+      return Error{ErrorCode::invalid_argument, what + " is given: " + text};
+    };
+    const auto found = declared.find(name);
+    if (found == declared.end()) return wrong("the model has none of that name");
+    TensorProto& proto = *found->second;
+    CONVOY_TRY(const DataType type, data_type_of(proto.data_type(), what));
+    const Dims dims(proto.dims().begin(), proto.dims().end());
+    const auto counted = checked_elements(dims, static_cast<std::int64_t>(size_of(type)));
+    if (!counted.ok()) return bad(what, counted.error().message);
+    const std::int64_t bytes = packed_count(type, *counted) * static_cast<std::int64_t>(size_of(type));
+    if (static_cast<std::int64_t>(values.size()) != bytes) {
+      return wrong("dims " + to_string(dims) + " of " + std::string(name_of(type)) + " need " + std::to_string(bytes) +
+                   " bytes, not " + std::to_string(values.size()));
+    }
+    const bool as_it_is = elements_a_byte(type) == 1 && type != DataType::boolean;
+    if (as_it_is && values.size() > kSmall && reinterpret_cast<std::uintptr_t>(values.data()) % kAlignment == 0) {
+      in_place[name] = {TensorDesc::packed(type, dims), borrowed(values.data())};
+      continue;
+    }
+    TensorProto copied;
+    copied.set_name(name);
+    copied.set_data_type(proto.data_type());
+    *copied.mutable_dims() = proto.dims();
+    copied.set_raw_data(values.data(), values.size());
+    proto.Swap(&copied);
+  }
+  return in_place;
 }
 
 void encode_tensor(const HostTensor& tensor, const std::string& name, TensorProto& proto) {
