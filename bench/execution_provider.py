@@ -138,8 +138,11 @@ def main():
     for threads in options.threads:
         ratios = [row["onnxruntime_over_convoy"] for row in rows if row["threads"] == threads and "failed" not in row]
         if ratios:
+            def over(field):  # Convoy's over ONNX Runtime's alone
+                return statistics.median(row["first"]["convoy"][field] / row["first"]["onnxruntime"][field] for row in rows
+                                         if row["threads"] == threads and "failed" not in row)
             means.append({"threads": threads, "networks": len(ratios), "geometric_mean": math.exp(statistics.fmean(map(math.log, ratios))),
-                          "least": min(ratios)})
+                          "least": min(ratios), "median_peak_ratio": over("peak_bytes"), "median_create_ratio": over("create_seconds")})
             print(means[-1])
     if options.output:
         doctor = json.loads(subprocess.run([CONVOY, "doctor", "--json"], capture_output=True, text=True).stdout)

@@ -147,3 +147,20 @@ def test_the_log_goes_to_logging_or_a_function(caplog):
         convoy.set_log("loud")
     with pytest.raises(convoy.WrongType, match="receiver is of type int"):
         convoy.set_log("info", 3)
+
+
+@pytest.mark.parametrize("home", sorted(convoy._HOMES))
+def test_names_are_loaded_when_they_are_asked_for(home):
+    # Each first in a process: none relies on another's being there.
+    out, err, code = run_script(f"""
+import sys, convoy
+print("convoy.{home}" in sys.modules, "asyncio" in sys.modules)
+for name in convoy._HOMES[{home!r}].split():
+    assert name in dir(convoy) and getattr(convoy, name) is not None
+print(set(convoy._HOME_OF) <= set(convoy.__all__))
+try:
+    convoy.nothing
+except AttributeError as error:
+    print(error)
+""", 60)
+    assert (out, code) == ("False False\nTrue\nmodule 'convoy' has no attribute 'nothing'\n", 0), err
