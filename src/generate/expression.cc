@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
-#include <cstring>
 #include <set>
+
+#include "generate/text.h"
 
 namespace convoy::generate {
 namespace {
@@ -49,10 +51,7 @@ std::string cuda_text(const Expression& expression, int inputs, const std::strin
   const auto term = [&](const Term& t) {
     if (t.kind == Term::input) return fmt::format("x{}", t.index);
     if (t.kind == Term::step) return fmt::format("v{}", t.index);
-    const double number = expression.constants[static_cast<std::size_t>(t.index)];
-    if (number != number) return std::string("C(0.0 / 0.0)");
-    if (number - number != 0) return fmt::format("C({}1.0 / 0.0)", number < 0 ? "-" : "");
-    return fmt::format("C({})", number);
+    return number_text(expression.constants[static_cast<std::size_t>(t.index)]);
   };
   std::string parameters;
   for (int i = 0; i < inputs; ++i) parameters += fmt::format("{}const {} x{}", i > 0 ? ", " : "", type, i);
@@ -73,8 +72,8 @@ Term Value::term_in(Expression& expression) const {
     assert(expression_ == &expression);
     return term_;
   }
-  const auto same = [&](double constant) {  // by bits: -0 is another, NaN one
-    return std::memcmp(&constant, &number_, sizeof(constant)) == 0;
+  const auto same = [bits = std::bit_cast<std::uint64_t>(number_)](double constant) {  // -0 is another, NaN one
+    return std::bit_cast<std::uint64_t>(constant) == bits;
   };
   auto& constants = expression.constants;
   auto found = std::find_if(constants.begin(), constants.end(), same);

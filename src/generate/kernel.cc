@@ -13,7 +13,8 @@ Result<Kernel> write_kernel(const Computation& computation, const std::string& n
   if (position_count(space.kept) == 0) return Kernel{.name = name};
   const Schedule schedule = schedule_of(computation, space);
   if (schedule.blocks > std::numeric_limits<std::int32_t>::max()) {
-    return Error{ErrorCode::unsupported, fmt::format("{} positions: more than a launch may have", schedule.kept)};
+    return Error{ErrorCode::unsupported,
+                 fmt::format("{} blocks of threads: more than a launch may have", schedule.blocks)};
   }
   return Writer(computation, space, schedule, name).write();
 }

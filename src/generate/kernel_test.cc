@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "generate/testing/walk.h"
@@ -91,6 +92,23 @@ TEST(Kernels, HaveNumbersOfNoTensor) {
   EXPECT_EQ(run(made, {values.data()}, 4), (std::vector<float>{6, 9, 12, 15}));
 }
 
+// -0 as a constant of an expression, outside of a load, among numbers.
+TEST(Kernels, KeepTheSignOfZero) {
+  const TensorDesc x = TensorDesc::packed(DataType::f32, {1}), y = TensorDesc::packed(DataType::f32, {2});
+  Computation made = copy_of(y, y);
+  made.loads = {{0, {x, {Coordinate::of(0)}}, -0.0},
+                {-1, {TensorDesc::packed(DataType::f32, {2}), {Coordinate::of(0)}}, 0, -1, {-0.0, -0.0}}};
+  const float one = 1;
+  const auto signs = [&](Expression value) {
+    made.stores[0].value = std::move(value);
+    const std::vector<float> values = run(made, {&one}, 2);
+    return std::pair(std::signbit(values[0]), std::signbit(values[1]));
+  };
+  EXPECT_EQ(signs(itself(0)), std::pair(false, true));
+  EXPECT_EQ(signs(itself(1)), std::pair(true, true));
+  EXPECT_EQ(signs(written([](auto in) { return elements::copysign(in(0), -0.0); })), std::pair(true, true));
+}
+
 TEST(Kernels, RefuseWhatTheyDontTake) {
   const TensorDesc plain = TensorDesc::packed(DataType::f32, {1, 16, 4, 4});
   const auto refusal = [&](const TensorDesc& x) {
@@ -107,6 +125,11 @@ TEST(Kernels, RefuseWhatTheyDontTake) {
   const auto kernel = write_kernel(made, "kernel");
   ASSERT_FALSE(kernel.ok());
   EXPECT_NE(kernel.error().message.find("1048576 entries"), std::string::npos);
+  TensorDesc large = TensorDesc::packed(DataType::u8, {std::int64_t{1} << 31});
+  made = copy_of(large, TensorDesc::packed(DataType::u8, {1}));
+  made.loads[0].place.coordinates[0].table = {0};
+  EXPECT_EQ(write_kernel(made, "kernel").error().message,
+            "a dim of 2147483648: the tables of generated kernels have 32 bits");
 }
 
 }  // namespace

@@ -52,6 +52,10 @@ Result<Access> access_of(const Place& place, const Dims& space, std::vector<std:
                      fmt::format("a dim of {} entries: generated kernels hold at most {} in a table",
                                  given.table.size(), kMostTableEntries)};
       }
+      if (size > std::numeric_limits<std::int32_t>::max()) {
+        return Error{ErrorCode::unsupported,
+                     fmt::format("a dim of {}: the tables of generated kernels have 32 bits", size)};
+      }
       auto found = std::find(tables.begin(), tables.end(), given.table);
       if (found == tables.end()) found = tables.insert(tables.end(), given.table);
       access.guarded.push_back({{given.parts, given.offset}, static_cast<int>(found - tables.begin()), size, stride});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace convoy::generate {
 
@@ -43,6 +44,12 @@ ValueType value_type(DataType type) {
     default:
       return {"float", "float"};
   }
+}
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "C(0.0 / 0.0)";
+  if (std::isinf(value)) return fmt::format("C({}1.0 / 0.0)", value < 0 ? "-" : "");
+  return fmt::format("C({:#})", value);
 }
 
 Body::Body(const Expression& expression, std::string function, const ValueType& type) : name(std::move(function)) {

@@ -15,6 +15,9 @@ struct ValueType {
 };
 ValueType value_type(DataType type);
 
+// A number as a constant of the type C; of -0 with its sign.
+std::string number_text(double value);
+
 // An expression as a function of its inputs that it needs.
 struct Body {
   std::string definition;  // nothing where it only passes an input on

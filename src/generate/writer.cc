@@ -5,15 +5,6 @@
 #include <algorithm>
 
 namespace convoy::generate {
-namespace {
-
-std::string constant(double value) {
-  if (value != value) return "static_cast<C>(0.0 / 0.0)";
-  if (value - value != 0) return value < 0 ? "static_cast<C>(-1.0 / 0.0)" : "static_cast<C>(1.0 / 0.0)";
-  return fmt::format("static_cast<C>({})", value);
-}
-
-}  // namespace
 
 Kernel Writer::write() {
   const ValueType type = value_type(computation_.type);
@@ -35,8 +26,9 @@ Kernel Writer::write() {
   for (std::size_t i = 0; i < computation_.loads.size(); ++i) {
     const std::vector<double>& numbers = computation_.loads[i].numbers;
     if (numbers.empty()) continue;
-    text_ +=
-        fmt::format("__device__ const {} {}_numbers{}[] = {{{}}};\n", type.name, name_, i, fmt::join(numbers, ","));
+    text_ += fmt::format("__device__ const {} {}_numbers{}[] = {{", type.name, name_, i);
+    for (const double number : numbers) text_ += fmt::format("{:#},", number);
+    text_ += "};\n";
   }
   for (const auto* bodies : {&starts_, &joins_, &folded_, &results_}) {
     for (const Body& body : *bodies) text_ += body.definition;
@@ -116,7 +108,7 @@ std::string Writer::load_into(const std::string& to, int index, int count, const
   if (load.otherwise >= 0) {
     outside = load_into(to, load.otherwise, count, indent + "  ");
   } else {
-    outside = fmt::format("{}  fill<{}>({}, {});\n", indent, count, to, constant(load.outside));
+    outside = fmt::format("{}  fill<{}>({}, {});\n", indent, count, to, number_text(load.outside));
   }
   return fmt::format("{0}if ({1}) {{\n{0}  {2}{0}}} else {{\n{3}{0}}}\n", indent, place.guard, inside, outside);
 }
