@@ -220,7 +220,12 @@ Result<void> Execution::run_stretch(Worker& worker, const Stretch& stretch, std:
   };
   if (recording == nullptr) {
     const auto start = Clock::now();
-    auto made = prepared_.devices[static_cast<std::size_t>(prepared_.home)]->record(home_queue(worker), run_all);
+    const auto home = static_cast<std::size_t>(prepared_.home);
+    // In a queue of its own: CUDA captures neither the default stream nor what its owner captures.
+    Queue& own = *worker.lanes[home].queue;
+    Queue* const given = std::exchange(worker.bound.queue, worker.bound.here() ? &own : nullptr);
+    auto made = prepared_.devices[home]->record(own, run_all);
+    worker.bound.queue = given;
     const std::string what = "steps " + std::to_string(stretch.first) + " to " + std::to_string(stretch.end - 1);
     if (!made.ok()) return made.error().within("recording " + what + " (without graphs they run one by one)");
     recording = std::move(*made);

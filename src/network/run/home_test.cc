@@ -324,16 +324,18 @@ class OnDevice : public Home {
     EXPECT_TRUE(queue_->fill(made.output.data(), 0xff, made.output.bytes()).ok());
     return made;
   }
-  Result<void> enqueue(const Tensors& given) {
+  Result<void> enqueue(const Tensors& given, void* stream) {
     const void* const inputs[] = {given.input.data()};
     void* const outputs[] = {given.output.data()};
-    return session_->enqueue(inputs, outputs, static_cast<CudaQueue&>(*queue_).stream());
+    return session_->enqueue(inputs, outputs, stream);
   }
+  Result<void> enqueue(const Tensors& given) { return enqueue(given, stream()); }
   // And the graphs that were captured meanwhile.
-  void expect_right(const Tensors& given, int captured) {
+  void expect_right(const Tensors& given, int captured) { expect_right(given, captured, stream()); }
+  void expect_right(const Tensors& given, int captured, void* stream) {
     const int before = captures();
     ASSERT_TRUE(queue_->fill(given.output.data(), 0xff, given.output.bytes()).ok());
-    const auto done = enqueue(given);
+    const auto done = enqueue(given, stream);
     ASSERT_TRUE(done.ok()) << done.error().message;
     ASSERT_TRUE(queue_->finish().ok());
     expect_there(given);
@@ -430,6 +432,13 @@ TEST_F(OnDevice, StreamsHaveMemoryOfTheirOwnWhereThereIsRoom) {
   const auto actual = HostTensor::allocate(expected_[0].desc);
   ASSERT_TRUE(queue_->copy_out(actual->data.get(), given.output.data(), given.output.bytes()).ok());
   expect_close(*actual, expected_[0]);
+}
+
+TEST_F(OnDevice, OnTheDefaultStreamGraphsAreLaunchedThatItCannotCapture) {
+  const Tensors given = tensors();
+  expect_right(given, 0, nullptr);
+  expect_right(given, 1, nullptr);
+  expect_right(given, 0, nullptr);
 }
 
 TEST_F(OnDevice, OfManyTensorsTheGraphsUsedLastAreKept) {

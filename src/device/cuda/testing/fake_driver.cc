@@ -223,6 +223,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   return CUDA_SUCCESS;
 }
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+  if (stream == nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // the default stream
   if (const CUresult failed = failing(); failed != CUDA_SUCCESS) return failed;
   if (capturing) return CUDA_ERROR_ILLEGAL_STATE;
   capturing = true;
