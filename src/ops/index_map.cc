@@ -99,7 +99,6 @@ std::vector<IndexMap> reshaped(const NodeDesc&, std::span<const Input> inputs, s
 namespace {
 
 // The one dim along which the source of a part is not what it is of, shifted by `at`; -1: it is another map.
-// `in_output`: the part is the input.
 int shifted_dim(const MapSource& source, const Dims& output, std::int64_t at) {
   if (source.dims.size() != output.size()) return -1;
   int along = -1;

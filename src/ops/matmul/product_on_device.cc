@@ -3,7 +3,9 @@
 // epilogue's.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -187,15 +189,15 @@ Result<std::unique_ptr<OpPlan>> product_on_device(const NodeDesc& node, std::spa
                    : type == DataType::bf16 ? lt::kReal16BF
                                             : -1;
   if (real < 0) return refused(node, fmt::format("its type is {}", name_of(type)));
-  if (shape.batches() * shape.m * shape.n * shape.k == 0) return refused(node, "it is empty");
+  if (shape.batches() == 0 || shape.m == 0 || shape.n == 0 || shape.k == 0) return refused(node, "it is empty");
+  if (shape.batches() > std::numeric_limits<std::int32_t>::max()) return refused(node, "it has 2^31 batches or more");
   if (bias.beta != 0 && shape.n == 1) bias.column = 1;
   if (bias.beta != 0 && (bias.column == 0 || (bias.row == 0 && bias.beta != 1))) {
     return refused(node, "C is broadcast along rows, or is a scaled row");
   }
-  for (const Input& input : inputs) {
-    if (input.present && input.desc.rank() >= 3 && !input.desc.is_packed(Layout::nchw)) {
-      return refused(node, "an input is not row-major");
-    }
+  const auto row_major = [](const Input& input) { return !input.present || input.desc.is_packed(Layout::nchw); };
+  if (!std::ranges::all_of(inputs, row_major) || !outputs[0].is_packed(Layout::nchw)) {
+    return refused(node, "an input or the output is not row-major");
   }
   const auto a_batch = one_stride(shape.batch, shape.a_batch), b_batch = one_stride(shape.batch, shape.b_batch);
   if (!a_batch || !b_batch) return refused(node, "its batches don't follow each other");
