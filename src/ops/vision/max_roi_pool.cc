@@ -51,6 +51,10 @@ class MaxRoiPool final : public Operator {
   }
 
  private:
+  // Whole numbers of 64 bits hold what becomes of an edge.
+  static constexpr float kMostEdge = 1e9F;
+  static constexpr double kMostScale = 1e6;
+
   struct Bins {
     std::int64_t height, width;
     float scale;
@@ -67,6 +71,8 @@ class MaxRoiPool final : public Operator {
     if (shape.size() != 2 || shape[0] < 1 || shape[1] < 1) {
       return bad_node(node, fmt::format("pooled_shape=[{}] must be two sizes of 1 or more", fmt::join(shape, ",")));
     }
+    if (!(std::abs(scale) <= kMostScale))
+      return bad_node(node, fmt::format("spatial_scale={} is far too large", scale));
     return Bins{shape[0], shape[1], static_cast<float>(scale)};
   }
 
@@ -79,9 +85,8 @@ class MaxRoiPool final : public Operator {
             ErrorCode::invalid_argument,
             fmt::format("MaxRoiPool: input 1 (rois) names the image {} at {}, outside [0, {})", image, i, images)};
       }
-      constexpr float kMost = 1e9F;  // in pixels: whole numbers of 64 bits hold what becomes of it
       for (int edge = 1; edge < 5; ++edge) {
-        if (!(std::abs(number(regions[i * 5 + edge])) <= kMost)) {
+        if (!(std::abs(number(regions[i * 5 + edge])) <= kMostEdge)) {
           return Error{
               ErrorCode::invalid_argument,
               fmt::format("MaxRoiPool: input 1 (rois) has a region {} that is not finite or far too large", i)};

@@ -147,6 +147,10 @@ TEST(MaxRoiPool, LargestOfEachBin) {
   expect_refused(node_of("MaxRoiPool", attributes, 1), {x, floats({1, 5}, {2, 0, 0, 1, 1})}, "names the image 2");
   expect_refused(node_of("MaxRoiPool", attributes, 1), {x, floats({1, 5}, {0, 0, NAN, 1, 1})}, "not finite");
   expect_refused(node_of("MaxRoiPool", {}, 1), {x, rois}, "pooled_shape=[]");
+  for (const double scale : {1e30, std::numeric_limits<double>::infinity(), static_cast<double>(NAN)}) {
+    expect_refused(node_of("MaxRoiPool", {{"pooled_shape", Ints{2, 2}}, {"spatial_scale", scale}}, 1), {x, rois},
+                   "is far too large");
+  }
 }
 
 TEST(RoiAlign, AverageAndMaximum) {
