@@ -68,12 +68,14 @@ bool saturates(const Implementation& implementation) {
   return !level.empty() || (!processor_has("avx512_vnni") && !processor_has("avx2_vnni"));
 }
 
-}  // namespace
+// Whether the window moves by more than 1 in some direction.
+bool is_strided(const ConvProblem& p) {
+  return std::any_of(p.stride.begin(), p.stride.end(), [](std::int64_t stride) { return stride > 1; });
+}
 
-std::optional<Refusal> known_wrong(const Implementation& implementation, const ConvProblem& p) {
-  if (implementation.family == "ip" && p.epilogue.activation.kind == ActivationKind::prelu) {
-    return Refusal{RefusalCode::epilogue, "act=prelu: oneDNN's inner product leaves it out: wrong results"};
-  }
+constexpr std::int64_t kVector = 16;
+
+std::optional<Refusal> wrong_gradients(const Implementation& implementation, const ConvProblem& p) {
   const bool jit =
       implementation.family == "jit_bf16" || (implementation.family == "jit" && implementation.level == "amx");
   const bool bf16_gradients = jit || implementation.family == "brgconv_bwd_w";
@@ -96,72 +98,65 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                     "an odd number with what follows: wrong results",
                     p.w.dims[0] / p.groups)};
   }
-  constexpr std::int64_t vector = 16;
   const bool dilated = std::any_of(p.dilation.begin(), p.dilation.end(), [](std::int64_t step) { return step > 1; });
-  if (jit && p.pass == Pass::wgrad && dilated && p.w.dims[1] % vector != 0) {
+  if (jit && p.pass == Pass::wgrad && dilated && p.w.dims[1] % kVector != 0) {
     return Refusal{
         RefusalCode::dilation,
         fmt::format("dilation={}: oneDNN's dilated wgrad in bf16 reads unset memory where channels don't fill "
                     "vectors of {}, here {}: wrong results",
-                    to_string(p.dilation), vector, p.w.dims[1])};
+                    to_string(p.dilation), kVector, p.w.dims[1])};
   }
-  const bool strided = std::any_of(p.stride.begin(), p.stride.end(), [](std::int64_t stride) { return stride > 1; });
-  if (implementation.family.ends_with("1x1") && p.pass == Pass::wgrad && strided && p.w.dims[1] < vector) {
+  if (implementation.family.ends_with("1x1") && p.pass == Pass::wgrad && is_strided(p) && p.w.dims[1] < kVector) {
     return Refusal{RefusalCode::channels,
                    fmt::format("C/groups={}: oneDNN's strided wgrad for filters of 1 writes beyond its scratchpad "
                                "where channels don't fill a vector of {}: memory is overwritten",
-                               p.w.dims[1], vector)};
+                               p.w.dims[1], kVector)};
   }
-  if (implementation.level == "sse41" && implementation.family != "jit" && p.compute == DataType::f32 &&
-      p.pass == Pass::fprop && p.beta != 0) {
-    constexpr std::int64_t operand = 16;
-    const bool rows = implementation.shape == Shape::depthwise && p.groups % 4 != 0;
-    if (rows || p.y.alignment < operand) {
-      return Refusal{
-          RefusalCode::alignment,
-          fmt::format("beta={}: oneDNN's SSE4.1 code adds what out holds from memory, which must be aligned to "
-                      "16 bytes, here {}: the process would crash",
-                      p.beta,
-                      rows ? fmt::format("rows of {} channels", p.groups) : fmt::format("align={}", p.y.alignment))};
-    }
-  }
-  if (implementation.level == "amx" && implementation.family == "jit_1x1" && tiles_of_image(p) == 3) {
+  return std::nullopt;
+}
+
+std::optional<Refusal> wrong_on_amx(const Implementation& implementation, const ConvProblem& p) {
+  if (implementation.level != "amx") return std::nullopt;
+  if (implementation.family == "jit_1x1" && tiles_of_image(p) == 3) {
     return Refusal{RefusalCode::size,
                    fmt::format("y={}: oneDNN's AMX code for filters of 1 writes a fourth tile where an image's pixels "
                                "make three: memory is overwritten",
                                to_string(p.y.dims))};
   }
-  if (implementation.level == "amx" && implementation.family == "brgconv" && sees_padding_only(p)) {
+  if (implementation.family == "brgconv" && sees_padding_only(p)) {
     return Refusal{RefusalCode::padding,
                    fmt::format("pad={}/{}: no output meets x, where oneDNN's AMX code would crash the process",
                                to_string(p.pre_padding), to_string(p.post_padding))};
   }
   const std::int64_t pixel_bytes = p.w.dims[1] * static_cast<std::int64_t>(size_of(p.x.type));
-  if (implementation.level == "amx" && implementation.family == "brgconv_1x1" && p.spatial_dims() == 3 &&
-      p.y.dims[2] > 1 && (strided || pixel_bytes % 4 != 0)) {
+  if (implementation.family == "brgconv_1x1" && p.spatial_dims() == 3 && p.y.dims[2] > 1 &&
+      (is_strided(p) || pixel_bytes % 4 != 0)) {
     return Refusal{
         RefusalCode::spatial_dims,
         fmt::format("y={}: oneDNN's AMX code for filters of 1 loses its place between planes where it copies x, "
                     "here stride={} and {} bytes a pixel: wrong results",
                     to_string(p.y.dims), to_string(p.stride), pixel_bytes)};
   }
-  if (implementation.level == "amx" && implementation.family == "brgconv" && p.groups == 1 &&
-      p.w.dims.back() % 2 == 0 && p.stride.back() % 2 == 0 && p.dilation.back() == 1 && pixel_bytes > 64 &&
-      pixel_bytes % 64 == 32) {
+  if (implementation.family == "brgconv" && p.groups == 1 && p.w.dims.back() % 2 == 0 && p.stride.back() % 2 == 0 &&
+      p.dilation.back() == 1 && pixel_bytes > 64 && pixel_bytes % 64 == 32) {
     return Refusal{
         RefusalCode::channels,
         fmt::format("C/groups={}: oneDNN's AMX code mixes up pixels that don't fill 64 bytes, here {} and 32, "
                     "where stride and window are even, here {} and {}: wrong results",
                     p.w.dims[1], pixel_bytes / 64 * 64, p.stride.back(), p.w.dims.back())};
   }
-  if (implementation.level == "amx" && implementation.family == "brgconv" && p.stride.back() >= 4 &&
-      p.w.dims.back() == p.stride.back() && pixel_bytes % 64 != 0) {
+  if (implementation.family == "brgconv" && p.stride.back() >= 4 && p.w.dims.back() == p.stride.back() &&
+      pixel_bytes % 64 != 0) {
     return Refusal{
         RefusalCode::channels,
         fmt::format("C/groups={}: oneDNN's AMX code mixes up pixels that don't fill 64 bytes, where the window "
                     "is as wide as the stride, here {}: wrong results",
                     p.w.dims[1], p.stride.back())};
   }
+  return std::nullopt;
+}
+
+std::optional<Refusal> wrong_of_bytes(const Implementation& implementation, const ConvProblem& p) {
   if (implementation.family == "jit_uni_int8" && implementation.level == "avx2_vnni" && is_depthwise(p) &&
       p.groups % 8 > 1 && has_operands(p)) {
     return Refusal{RefusalCode::groups,
@@ -186,12 +181,12 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
                     "1 reads padding and x={} with zp={}: wrong results",
                     to_string(p.pre_padding), to_string(p.post_padding), convoy::name_of(p.x.type), p.x_zero_point)};
   }
-  if (implementation.family.starts_with("gemm_s8") && compensated && p.w.dims[0] / p.groups % vector != 0) {
+  if (implementation.family.starts_with("gemm_s8") && compensated && p.w.dims[0] / p.groups % kVector != 0) {
     return Refusal{
         RefusalCode::channels,
         fmt::format("K/groups={}: oneDNN's 8-bit GEMM takes wrong sums of the weights, which it needs for x={} and "
                     "zp={}, where filters don't fill vectors of {}: wrong results",
-                    p.w.dims[0] / p.groups, convoy::name_of(p.x.type), p.x_zero_point, vector)};
+                    p.w.dims[0] / p.groups, convoy::name_of(p.x.type), p.x_zero_point, kVector)};
   }
   if (p.compute != DataType::s32) return std::nullopt;
   if (saturates(implementation)) {
@@ -209,6 +204,31 @@ std::optional<Refusal> known_wrong(const Implementation& implementation, const C
   shifted.x_zero_point = 0;
   shifted.x_zero_given = false;
   return refuse_sums_in_f32(shifted, "oneDNN adds 128 to x of s8 here, and");
+}
+
+}  // namespace
+
+std::optional<Refusal> known_wrong(const Implementation& implementation, const ConvProblem& p) {
+  if (implementation.family == "ip" && p.epilogue.activation.kind == ActivationKind::prelu) {
+    return Refusal{RefusalCode::epilogue, "act=prelu: oneDNN's inner product leaves it out: wrong results"};
+  }
+  if (implementation.level == "sse41" && implementation.family != "jit" && p.compute == DataType::f32 &&
+      p.pass == Pass::fprop && p.beta != 0) {
+    constexpr std::int64_t operand = 16;
+    const bool rows = implementation.shape == Shape::depthwise && p.groups % 4 != 0;
+    if (rows || p.y.alignment < operand) {
+      return Refusal{
+          RefusalCode::alignment,
+          fmt::format("beta={}: oneDNN's SSE4.1 code adds what out holds from memory, which must be aligned to "
+                      "16 bytes, here {}: the process would crash",
+                      p.beta,
+                      rows ? fmt::format("rows of {} channels", p.groups) : fmt::format("align={}", p.y.alignment))};
+    }
+  }
+  for (const auto wrong : {wrong_gradients, wrong_on_amx, wrong_of_bytes}) {
+    if (auto refusal = wrong(implementation, p)) return refusal;
+  }
+  return std::nullopt;
 }
 
 }  // namespace convoy::onednn
