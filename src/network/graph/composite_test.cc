@@ -6,8 +6,7 @@
 #include <cmath>
 
 #include "network/graph/infer.h"
-#include "network/graph/pass.h"
-#include "network/testing/graphs.h"
+#include "network/testing/passes.h"
 
 namespace convoy::network {
 namespace {
@@ -22,12 +21,6 @@ class Builder : public GraphBuilder {
     return value;
   }
 };
-
-std::vector<std::string> ops_of(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const Node& node : graph.nodes) names.push_back(node.desc.op);
-  return names;
-}
 
 TEST(Composite, AFusedConvIsFusedAgain) {
   Builder b;

@@ -1,0 +1,380 @@
+// What joins a convolution or its neighbours: pads, bounds, affine maps, activations and residuals.
+#include <algorithm>
+#include <limits>
+
+#include "network/testing/passes.h"
+
+namespace convoy::network {
+namespace {
+
+TEST(PadFolding, ZeroPadJoinsTheConvolution) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 3, 7, 6});
+  const int pads = b.constant(tensor_of(DataType::s64, {8}, {0, 0, 1, 0, 0, 0, 2, 3}));
+  b.output(conv(b, b.node("Pad", {x, pads}), 3, 4, 3));
+  const Graph graph = passed(b.graph);
+  ASSERT_EQ(ops_of(graph), Ops{"Conv"});
+  EXPECT_EQ(graph.nodes[0].sources, (std::vector<std::string>{"Pad_0", "Conv_1"}));
+  expect_same_without("pad_folding", b.graph);
+}
+
+TEST(PadFolding, LeavesWhatIsNoZeroPadding) {
+  const auto pads = tensor_of(DataType::s64, {8}, {0, 0, 1, 1, 0, 0, 1, 1});
+  const auto channel_pads = tensor_of(DataType::s64, {8}, {0, 1, 1, 1, 0, 0, 1, 1});
+  for (int variant = 0; variant < 4; ++variant) {
+    SCOPED_TRACE(variant);
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 7, 6});
+    std::vector<int> inputs = {x, b.constant(variant == 1 ? channel_pads : pads)};
+    if (variant == 0) inputs.push_back(b.constant(tensor_of(DataType::f32, {}, {0.5})));
+    std::map<std::string, Attribute> attributes;
+    if (variant == 2) attributes["mode"] = std::string("reflect");
+    const int padded = b.node("Pad", inputs, attributes);
+    b.output(conv(b, padded, variant == 1 ? 4 : 3, 4, 3));
+    if (variant == 3) b.output(padded);
+    EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"Pad", "Conv"}));
+    expect_same_without("pad_folding", b.graph);
+  }
+}
+
+// A Pad's zeros are data, which an infinite weight makes a NaN of.
+TEST(PadFolding, LeavesWeightsThatAreNotFinite) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 1, 5, 5});
+  HostTensor weights = spread({2, 1, 3, 3}, 1, 2);
+  weights.as<float>()[0] = std::numeric_limits<float>::infinity();
+  const int pads = b.constant(tensor_of(DataType::s64, {8}, {0, 0, 1, 1, 0, 0, 1, 1}));
+  b.output(b.node("Conv", {b.node("Pad", {x, pads}), b.constant(weights)}));
+  EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"Pad", "Conv"}));
+}
+
+// Sizes near 2^63 must not overflow on their way to an error.
+TEST(PadFolding, LeavesHostileSizesToTheOperator) {
+  for (const std::int64_t size : {std::numeric_limits<std::int64_t>::max(), std::int64_t{1} << 62}) {
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 7, 6});
+    HostTensor pads = tensor_of(DataType::s64, {8}, std::vector<double>(8, 0));
+    pads.as<std::int64_t>()[2] = size;
+    b.output(conv(b, b.node("Pad", {x, b.constant(pads)}), 3, 4, 3));
+    EXPECT_FALSE(prepare_graph(b.graph, {.options = test_options()}).ok());
+    GraphBuilder own;
+    const int y = own.input("x", {1, 3, 7, 6});
+    const int padded = own.node("Pad", {y, own.constant(tensor_of(DataType::s64, {8}, {0, 0, 1, 1, 0, 0, 1, 1}))});
+    own.output(own.node("Conv", {padded, own.constant(spread({4, 3, 3, 3}))}, {{"pads", ints({size, 0, 0, 0})}}));
+    EXPECT_FALSE(prepare_graph(own.graph, {.options = test_options()}).ok());
+  }
+}
+
+TEST(PadFolding, AveragePoolCountsThePadding) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 3, 7, 6});
+  const int pads = b.constant(tensor_of(DataType::s64, {8}, {0, 0, 1, 1, 0, 0, 1, 1}));
+  b.output(b.node("AveragePool", {b.node("Pad", {x, pads})}, {{"kernel_shape", ints({3, 3})}}));
+  EXPECT_EQ(ops_of(passed(b.graph)), Ops{"AveragePool"});
+  expect_same_without("pad_folding", b.graph);
+}
+
+TEST(PadFolding, MaxPoolOnlyTakesMinusInfinity) {
+  for (const double value : {0.0, -std::numeric_limits<double>::infinity()}) {
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 7, 6});
+    const int pads = b.constant(tensor_of(DataType::s64, {8}, {0, 0, 1, 1, 0, 0, 1, 1}));
+    const int padded = b.node("Pad", {x, pads, b.constant(tensor_of(DataType::f32, {}, {value}))});
+    b.output(b.node("MaxPool", {padded}, {{"kernel_shape", ints({3, 3})}}));
+    EXPECT_EQ(ops_of(passed(b.graph)), value == 0 ? (Ops{"Pad", "MaxPool"}) : Ops{"MaxPool"});
+    expect_same_without("pad_folding", b.graph, -2, -1);  // below zero: where padding with zeros shows
+  }
+}
+
+// In front of a convolution, as in DenseNet.
+TEST(BoundFusion, ReluAndClipJoinABatchNormalization) {
+  const auto made = [](const std::string& activation, bool read_twice) {
+    GraphBuilder b;
+    const auto channels = [&](double low, double high) { return b.constant(spread({4}, low, high)); };
+    const int x = b.input("x", {2, 4, 5, 5});
+    const int y =
+        b.node("BatchNormalization", {x, channels(0.5, 2), channels(-1, 1), channels(-1, 1), channels(0.5, 3)});
+    std::vector<int> inputs = {y};
+    if (activation == "Clip") {
+      for (const double bound : {-0.5, 0.75}) inputs.push_back(b.constant(tensor_of(DataType::f32, {}, {bound})));
+    }
+    const int z = b.node(activation, inputs);
+    b.output(conv(b, z, 4, 3, 3, false));
+    if (read_twice) b.output(b.node("Neg", {y}));
+    return b.graph;
+  };
+  for (const char* activation : {"Relu", "Clip"}) {
+    const Graph graph = passed(made(activation, false));
+    ASSERT_EQ(ops_of(graph), (Ops{"BatchNormalization", "Conv"})) << activation;
+    EXPECT_EQ(graph.nodes[0].sources.size(), 2u);
+    expect_same_without("bound_fusion", made(activation, false));
+  }
+  EXPECT_EQ(ops_of(passed(made("Relu", true))), (Ops{"BatchNormalization", "Relu", "Conv", "Neg"}));
+  EXPECT_EQ(ops_of(passed(made("Sigmoid", false))), (Ops{"BatchNormalization", "Sigmoid", "Conv"}));
+}
+
+TEST(AffineFolding, BatchNormAndChannelConstantsJoinTheWeights) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 3, 5, 5});
+  int y = conv(b, x, 3, 4, 3, false);
+  y = b.node("BatchNormalization",
+             {y, b.constant(spread({4}, 0.5, 2)), b.constant(spread({4}, -1, 1)), b.constant(spread({4}, -1, 1)),
+              b.constant(spread({4}, 0.5, 3))},
+             {{"epsilon", 1e-3}});
+  y = b.node("Mul", {b.constant(spread({4, 1, 1}, 0.5, 2)), y});
+  y = b.node("Sub", {b.constant(spread({1, 4, 1, 1}, -1, 2)), y});
+  y = b.node("Div", {y, b.constant(tensor_of(DataType::f32, {}, {-2}))});
+  b.output(b.node("Add", {y, b.constant(spread({1}, 3, 3))}));
+  const Graph graph = passed(b.graph);
+  ASSERT_EQ(ops_of(graph), Ops{"Conv"});
+  EXPECT_EQ(graph.nodes[0].sources.size(), 6u);
+  expect_same_without("affine_folding", b.graph);
+}
+
+TEST(AffineFolding, TransposedAndGroupedWeightsScaleByOutputChannel) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 4, 5, 4});
+  int y = b.node("ConvTranspose", {x, b.constant(spread({4, 3, 2, 2}))},
+                 {{"group", std::int64_t{2}}, {"strides", ints({2, 2})}});
+  y = b.node("Mul", {y, b.constant(spread({6, 1, 1}, -2, 2))});
+  y = b.node("Conv", {y, b.constant(spread({4, 3, 2, 2}))}, {{"group", std::int64_t{2}}});
+  b.output(b.node("Mul", {y, b.constant(spread({4, 1, 1}, -2, 2))}));
+  EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"ConvTranspose", "Conv"}));
+  expect_same_without("affine_folding", b.graph);
+}
+
+TEST(AffineFolding, LeavesWhatIsNoMapPerChannel) {
+  for (int variant = 0; variant < 5; ++variant) {
+    SCOPED_TRACE(variant);
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 4, 4});
+    const int y = conv(b, x, 3, 4, 3);
+    int z = kAbsent;
+    if (variant == 0) z = b.node("Mul", {y, b.constant(spread({4, 4}, 0.5, 2))});         // along H, W
+    if (variant == 1) z = b.node("Div", {b.constant(spread({4, 1, 1}, 1, 2)), y});        // 1/conv
+    if (variant == 2) z = b.node("Mul", {y, b.input("scale", {4, 1, 1})});                // not constant
+    if (variant == 3) z = b.node("Mul", {y, b.constant(spread({2, 1, 1, 1, 1}, 1, 2))});  // adds a dim
+    if (variant == 4) {                                                                   // another reader
+      z = b.node("Mul", {y, b.constant(spread({4, 1, 1}, 0.5, 2))});
+      b.output(b.node("Neg", {y}));
+    }
+    b.output(z);
+    EXPECT_EQ(passed(b.graph, {"conv_fusion"}).nodes.size(), b.graph.nodes.size());
+    expect_same_without("affine_folding", b.graph, 0.5, 2);
+  }
+}
+
+// Infinite weights would make NaN of sums that are finite, or one infinity.
+TEST(AffineFolding, LeavesWhatWouldBecomeInfinite) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double scale : {infinity, 1e38, std::numeric_limits<double>::quiet_NaN()}) {
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 4, 4});
+    const int y = b.node("Conv", {x, b.constant(spread({4, 3, 3, 3}, 5, 10))});
+    b.output(b.node("Mul", {y, b.constant(tensor_of(DataType::f32, {}, {scale}))}));
+    EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"Conv", "Mul"})) << scale;
+  }
+}
+
+struct Epilogue {
+  std::string op;
+  std::map<std::string, Attribute> attributes;
+  ActivationKind kind;
+  std::vector<double> bounds = {};  // further inputs, scalars
+  int opset = 13;
+};
+
+TEST(ConvFusion, EveryActivation) {
+  const std::vector<Epilogue> cases = {
+      {"Relu", {}, ActivationKind::relu},
+      {"Clip", {}, ActivationKind::clip, {-0.25, 0.5}},
+      {"Clip", {{"min", 0.0}, {"max", 6.0}}, ActivationKind::clip, {}, 6},
+      {"Clip", {}, ActivationKind::relu, {0}},
+      {"LeakyRelu", {{"alpha", 0.3}}, ActivationKind::leaky_relu},
+      {"Elu", {{"alpha", 0.7}}, ActivationKind::elu},
+      {"Sigmoid", {}, ActivationKind::sigmoid},
+      {"Tanh", {}, ActivationKind::tanh},
+      {"HardSwish", {}, ActivationKind::hard_swish, {}, 14},
+      {"HardSigmoid", {{"alpha", 0.3}, {"beta", 0.4}}, ActivationKind::hard_sigmoid},
+      {"Mish", {}, ActivationKind::mish, {}, 18},
+      {"Gelu", {}, ActivationKind::gelu, {}, 20},
+      {"Gelu", {{"approximate", std::string("tanh")}}, ActivationKind::gelu_tanh, {}, 20},
+  };
+  for (const Epilogue& c : cases) {
+    SCOPED_TRACE(c.op);
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 5, 4});
+    std::vector<int> inputs = {conv(b, x, 3, 4, 3)};
+    for (double bound : c.bounds) inputs.push_back(b.constant(tensor_of(DataType::f32, {}, {bound})));
+    b.output(b.node(c.op, inputs, c.attributes, c.opset));
+    const Graph graph = passed(b.graph);
+    ASSERT_EQ(ops_of(graph), Ops{"Conv"});
+    EXPECT_EQ(graph.nodes[0].fusion.activation.kind, c.kind);
+    expect_same_without("conv_fusion", b.graph);
+  }
+}
+
+TEST(ConvFusion, PReluWithSlopesByChannel) {
+  for (const Dims& slopes : {Dims{4, 1, 1}, Dims{1}}) {
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 5, 4});
+    b.output(b.node("PRelu", {conv(b, x, 3, 4, 3), b.constant(spread(slopes, 0.1, 0.9))}));
+    EXPECT_EQ(ops_of(passed(b.graph)), Ops{"Conv"});
+    expect_same_without("conv_fusion", b.graph);
+  }
+}
+
+TEST(ConvFusion, OneSidedBoundsStayAnOperator) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 3, 5, 4});
+  b.output(b.node("Clip", {conv(b, x, 3, 4, 3), b.constant(tensor_of(DataType::f32, {}, {0.25}))}));
+  EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"Conv", "Clip"}));
+  expect_same_without("conv_fusion", b.graph);
+}
+
+TEST(ConvFusion, ResidualThenActivation) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 4, 6, 5});
+  const int y = conv(b, x, 4, 4, 3);
+  b.output(b.node("Relu", {b.node("Add", {x, y})}));
+  const Graph graph = passed(b.graph);
+  ASSERT_EQ(ops_of(graph), Ops{"Conv"});
+  EXPECT_EQ(graph.nodes[0].inputs.size(), 4u);
+  EXPECT_EQ(graph.nodes[0].fusion.residual, 3);
+  EXPECT_EQ(graph.nodes[0].fusion.activation.kind, ActivationKind::relu);
+  expect_same_without("conv_fusion", b.graph);
+}
+
+TEST(ConvFusion, OfTwoConvolutionsTheLaterTakesTheSum) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 4, 6, 5});
+  const int first = conv(b, x, 4, 4, 3, false);
+  const int second = conv(b, x, 4, 4, 1);
+  b.output(b.node("Relu", {b.node("Add", {first, second})}));
+  const Graph graph = passed(b.graph);
+  ASSERT_EQ(ops_of(graph), (Ops{"Conv", "Conv"}));
+  EXPECT_EQ(graph.nodes[0].fusion.residual, kAbsent);
+  EXPECT_EQ(graph.nodes[1].sources, (std::vector<std::string>{"Conv_1", "Add_2", "Relu_3"}));
+  expect_same_without("conv_fusion", b.graph);
+}
+
+// The residual may come from a node that stood behind the convolution.
+TEST(ConvFusion, ResidualFromALaterNode) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 4, 6, 5});
+  const int y = conv(b, x, 4, 4, 3);
+  const int z = b.node("Neg", {b.node("Relu", {x})});
+  b.output(b.node("Add", {y, z}));
+  EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"Relu", "Neg", "Conv"}));
+  expect_same_without("conv_fusion", b.graph);
+}
+
+TEST(ConvFusion, LeavesWhatOthersReadOrDoesNotFit) {
+  for (int variant = 0; variant < 6; ++variant) {
+    SCOPED_TRACE(variant);
+    GraphBuilder b;
+    const int x = b.input("x", {1, 4, 6, 5});
+    const int y = conv(b, x, 4, 4, 3);
+    if (variant == 0) b.output(y);                   // the intermediate is an output
+    if (variant == 1) b.output(b.node("Neg", {y}));  // and has another reader
+    int z = kAbsent;
+    if (variant < 2) z = b.node("Relu", {y});
+    if (variant == 2) z = b.node("Add", {y, b.input("z", {1, 4, 1, 1})});  // broadcasts
+    if (variant == 3) z = b.node("Add", {y, b.input("z", {2, 4, 6, 5})});  // the other way
+    if (variant == 4) z = b.node("Add", {y, y});
+    if (variant == 5) z = b.node("Add", {y, b.node("Sigmoid", {y})});  // the residual reads the convolution
+    b.output(z);
+    EXPECT_EQ(passed(b.graph).nodes.size(), b.graph.nodes.size());
+    expect_same_without("conv_fusion", b.graph);
+  }
+}
+
+TEST(ConvFusion, ChainsResidualBlocks) {
+  GraphBuilder b;
+  int x = b.input("x", {1, 4, 6, 5});
+  for (int block = 0; block < 3; ++block) {
+    const int y = b.node("Relu", {conv(b, x, 4, 4, 3)});
+    x = b.node("Relu", {b.node("Add", {conv(b, y, 4, 4, 3), x})});
+  }
+  b.output(x);
+  EXPECT_EQ(ops_of(passed(b.graph)), Ops(6, "Conv"));
+  expect_same_without("conv_fusion", b.graph);
+}
+
+int scalar(GraphBuilder& b, double value) { return b.constant(tensor_of(DataType::f32, {}, {value})); }
+
+TEST(ActivationPatterns, FuseBehindConvolutions) {
+  struct Pattern {
+    ActivationKind kind;
+    int (*build)(GraphBuilder&, int);
+  };
+  const Pattern patterns[] = {
+      {ActivationKind::swish,
+       [](GraphBuilder& b, int x) {
+         return b.node("Mul", {x, b.node("Sigmoid", {x})});
+       }},
+      {ActivationKind::swish,
+       [](GraphBuilder& b, int x) {
+         return b.node("Mul", {b.node("Sigmoid", {x}), x});
+       }},
+      {ActivationKind::hard_swish,
+       [](GraphBuilder& b, int x) {
+         return b.node("Mul", {x, b.node("HardSigmoid", {x}, {{"alpha", 1.0 / 6}, {"beta", 0.5}})});
+       }},
+      {ActivationKind::hard_swish,
+       [](GraphBuilder& b, int x) {
+         const int clip = b.node("Clip", {b.node("Add", {x, scalar(b, 3)}), scalar(b, 0), scalar(b, 6)});
+         return b.node("Mul", {x, b.node("Div", {clip, scalar(b, 6)})});
+       }},
+      {ActivationKind::hard_swish,
+       [](GraphBuilder& b, int x) {
+         const int clip = b.node("Clip", {b.node("Add", {x, scalar(b, 3)}), scalar(b, 0), scalar(b, 6)});
+         return b.node("Mul", {b.node("Mul", {x, clip}), scalar(b, 1.0 / 6)});
+       }},
+      {ActivationKind::mish,
+       [](GraphBuilder& b, int x) {
+         return b.node("Mul", {x, b.node("Tanh", {b.node("Softplus", {x})})});
+       }},
+      {ActivationKind::gelu,
+       [](GraphBuilder& b, int x) {
+         const int erf = b.node("Erf", {b.node("Div", {x, scalar(b, 1.4142135623730951)})});
+         return b.node("Mul", {b.node("Mul", {x, b.node("Add", {erf, scalar(b, 1)})}), scalar(b, 0.5)});
+       }},
+      {ActivationKind::gelu,
+       [](GraphBuilder& b, int x) {
+         const int erf = b.node("Erf", {b.node("Mul", {x, scalar(b, 0.7071067811865476)})});
+         return b.node("Mul", {b.node("Mul", {x, scalar(b, 0.5)}), b.node("Add", {erf, scalar(b, 1)})});
+       }},
+  };
+  for (const Pattern& pattern : patterns) {
+    SCOPED_TRACE(name_of(pattern.kind));
+    GraphBuilder b;
+    b.output(pattern.build(b, conv(b, b.input("x", {1, 3, 5, 4}), 3, 4, 3)));
+    const Graph graph = passed(b.graph);
+    EXPECT_EQ(ops_of(graph), Ops{"Conv"});
+    EXPECT_EQ(graph.nodes[0].fusion.activation.kind, pattern.kind);
+    expect_same_without("activation_patterns", b.graph);
+  }
+}
+
+TEST(ActivationPatterns, LeaveWhatIsReadElsewhereOrDiffers) {
+  for (int variant = 0; variant < 3; ++variant) {
+    SCOPED_TRACE(variant);
+    GraphBuilder b;
+    const int x = b.input("x", {1, 3, 5, 4});
+    if (variant == 0) {
+      const int gate = b.node("Sigmoid", {x});
+      b.output(b.node("Mul", {x, gate}));
+      b.output(gate);
+    } else if (variant == 1) {
+      b.output(b.node("Mul", {x, b.node("HardSigmoid", {x})}));  // alpha 0.2: no hard swish
+    } else {
+      b.output(b.node("Mul", {b.input("y", {1, 3, 5, 4}), b.node("Sigmoid", {x})}));
+    }
+    EXPECT_EQ(passed(b.graph).nodes.size(), 2u);
+    expect_same_without("activation_patterns", b.graph);
+  }
+}
+
+}  // namespace
+}  // namespace convoy::network
