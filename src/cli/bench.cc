@@ -356,35 +356,33 @@ Result<Json> bench_network(const Program& program, const Network& network, const
   return json;
 }
 
-Result<int> bench(const Program& program, const BenchFlags& flags) {
-  if (network::is_step_string(flags.target)) return bench_step(program, flags.target);
-  CONVOY_TRY(const PlanRequest request, program.plan_request());
-  CONVOY_TRY(SelectionOptions options, program.selection(flags.full ? 0 : kDefaultBudget));
-  options.all_knobs = flags.all_knobs;
-  if (!flags.versus.empty()) {
-    bool any = false, add = false;
-    for (const Engine* engine : program.engines()) {
-      if (!selection::engine_list_may_match(flags.versus, engine->info().name)) continue;
-      any = true;
-      add = add || !selection::engine_list_may_match(options.filter.engines, engine->info().name);
-      // An oracle is measured only when the filter names it.
-      add = add || (engine->info().oracle && selection::engine_list_names(flags.versus, engine->info().name));
-    }
-    if (!any) {
-      const auto known = selection::check_engine_globs(flags.versus, all_engines());
-      if (!known.ok()) return known.error().within("--vs");
-      return Error{ErrorCode::invalid_argument,
-                   fmt::format("--vs: '{}' matches no engine of --device {}", flags.versus, program.shared.device)};
-    }
-    if (add) options.filter.engines += "," + flags.versus;
+// What --vs names is measured, too.
+Result<void> add_versus(const Program& program, const std::string& versus, std::string& measured) {
+  if (versus.empty()) return {};
+  bool any = false, add = false;
+  for (const Engine* engine : program.engines()) {
+    if (!selection::engine_list_may_match(versus, engine->info().name)) continue;
+    any = true;
+    add = add || !selection::engine_list_may_match(measured, engine->info().name);
+    // An oracle is measured only when the filter names it.
+    add = add || (engine->info().oracle && selection::engine_list_names(versus, engine->info().name));
   }
-  CONVOY_TRY(const Target target, open_target(flags.target, flags.input.dims));
+  if (!any) {
+    const auto known = selection::check_engine_globs(versus, all_engines());
+    if (!known.ok()) return known.error().within("--vs");
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("--vs: '{}' matches no engine of --device {}", versus, program.shared.device)};
+  }
+  if (add) measured += "," + versus;
+  return {};
+}
+
+// The target's convolutions in the type and pass that are asked for. `descs` are those of a network's inputs.
+Result<std::vector<DistinctProblem>> problems_of(const Program& program, const BenchFlags& flags, const Target& target,
+                                                 std::span<const TensorDesc> descs, const SelectionOptions& options) {
   std::vector<DistinctProblem> problems;
-  std::vector<TensorDesc> descs;
   if (target.network != nullptr) {
-    CONVOY_TRY(const NetworkOptions home, program.network_options(0, Homes::any));
-    CONVOY_TRY(descs, input_descriptions(*target.network, flags.input));
-    NetworkOptions network_options = home;
+    CONVOY_TRY(NetworkOptions network_options, program.network_options(0, Homes::any));
     network_options.selection = options;
     network_options.selection.mode = SelectionMode::heuristic;
     network_options.parts = BatchParts{};
@@ -407,9 +405,76 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
       if (!pass.ok()) return pass.error().within("--pass");
       distinct.problem = with_pass(distinct.problem, *pass);
     }
+    distinct.problem = program.allowed(distinct.problem);
   }
+  return problems;
+}
 
-  for (DistinctProblem& distinct : problems) distinct.problem = program.allowed(distinct.problem);
+// What the exit status says of all problems.
+struct Outcome {
+  bool wrong = false, unsupported = false, failed = false;
+
+  void add(const ProblemReport& report) {
+    for (const Measurement& m : report.selection.measurements) {
+      wrong = wrong || (m.failure && m.failure->code == ErrorCode::wrong_result);
+    }
+    if (report.failure) {
+      wrong = wrong || report.failure->code == ErrorCode::wrong_result;
+      unsupported = unsupported || report.failure->code == ErrorCode::unsupported;
+      failed = failed || exit_code(report.failure->code) == kFailed;
+    }
+    failed = failed || (!report.failure && none_measured(report));
+  }
+  int status() const { return wrong ? kWrongResult : failed ? kFailed : unsupported ? kUnsupported : kDone; }
+};
+
+Json problem_json(const BenchContext& context, const ProblemReport& report, const HeuristicChoice& heuristic,
+                  const PackedWeights& packed) {
+  const auto& [program, request, flags, ceiling] = context;
+  const ConvProblem& problem = report.distinct.problem;
+  Json entry = report::to_json(problem);
+  entry["count"] = report.distinct.count;
+  entry["names"] = report.distinct.names;
+  const auto least = selection::least_seconds(problem, ceiling, request);
+  entry["ceiling_seconds"] = least ? Json(*least) : Json();
+  entry["partial"] = report.selection.partial;
+  entry["candidates"] = Json::array();
+  entry["refusals"] = Json::array();
+  for (const EngineAnswer& answer : report.answers) {
+    if (answer.refusal) entry["refusals"].push_back(report::to_json(answer));
+  }
+  for (const Measurement& m : report.selection.measurements) {
+    if (selection::refused(m)) {
+      entry["refusals"].push_back({{"engine", m.candidate.engine},
+                                   {"candidate", print(m.candidate)},
+                                   {"can", false},
+                                   {"refusal", {{"code", "planning"}, {"reason", reason_of(m, problem)}}}});
+      continue;
+    }
+    entry["candidates"].push_back(report::to_json(m, problem));
+    if (packed.contains(&m)) entry["candidates"].back()["packed_weights_bytes"] = packed.at(&m);
+    if (!m.failure) entry["candidates"].back()["notes"] = notes_of(program, m, problem, request);
+    if (flags.cost_terms) entry["candidates"].back()["cost_terms"] = cost_terms(program, m, report, request);
+  }
+  if (heuristic.prediction) entry["heuristic"] = to_json(heuristic);
+  if (report.failure) entry["failure"] = report.failure->message;
+  if (!report.selection.warnings.empty()) entry["warnings"] = report.selection.warnings;
+  return entry;
+}
+
+Result<int> bench(const Program& program, const BenchFlags& flags) {
+  if (network::is_step_string(flags.target)) return bench_step(program, flags.target);
+  CONVOY_TRY(const PlanRequest request, program.plan_request());
+  CONVOY_TRY(SelectionOptions options, program.selection(flags.full ? 0 : kDefaultBudget));
+  options.all_knobs = flags.all_knobs;
+  CONVOY_CHECK(add_versus(program, flags.versus, options.filter.engines));
+  CONVOY_TRY(const Target target, open_target(flags.target, flags.input.dims));
+  std::vector<TensorDesc> descs;
+  if (target.network != nullptr) {
+    CONVOY_TRY(descs, input_descriptions(*target.network, flags.input));
+  }
+  CONVOY_TRY(const std::vector<DistinctProblem> problems, problems_of(program, flags, target, descs, options));
+
   std::vector<HeuristicChoice> heuristic = ask_heuristic(problems, program.engines(), options.filter, request);
   SelectionOptions measuring = options;
   measuring.mode = SelectionMode::measured;
@@ -433,53 +498,18 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
                {"caches", name_of(options.caches)},
                {"problems", Json::array()}};
   json.update(place_json(request));
-  bool wrong = false, unsupported = false, failed = false;
+  Outcome outcome;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const ProblemReport& report = reports[i];
     judge(heuristic[i], report.selection.measurements);
     const PackedWeights packed = packed_weights(program, report, request);
     say_problem(context, report, heuristic[i], packed);
     if (!options.rules.empty()) say_rules(program, report, request, options);
-    Json entry = report::to_json(report.distinct.problem);
-    entry["count"] = report.distinct.count;
-    entry["names"] = report.distinct.names;
-    const auto least = selection::least_seconds(report.distinct.problem, context.ceiling, request);
-    entry["ceiling_seconds"] = least ? Json(*least) : Json();
-    entry["partial"] = report.selection.partial;
-    entry["candidates"] = Json::array();
-    for (const Measurement& m : report.selection.measurements) {
-      if (selection::refused(m)) continue;
-      entry["candidates"].push_back(report::to_json(m, report.distinct.problem));
-      if (packed.contains(&m)) entry["candidates"].back()["packed_weights_bytes"] = packed.at(&m);
-      if (!m.failure) entry["candidates"].back()["notes"] = notes_of(program, m, report.distinct.problem, request);
-      if (flags.cost_terms) entry["candidates"].back()["cost_terms"] = cost_terms(program, m, report, request);
-      wrong = wrong || (m.failure && m.failure->code == ErrorCode::wrong_result);
-    }
-    if (heuristic[i].prediction) entry["heuristic"] = to_json(heuristic[i]);
-    entry["refusals"] = Json::array();
-    for (const EngineAnswer& answer : report.answers) {
-      if (answer.refusal) entry["refusals"].push_back(report::to_json(answer));
-    }
-    for (const Measurement& m : report.selection.measurements) {
-      if (!selection::refused(m)) continue;
-      entry["refusals"].push_back(
-          {{"engine", m.candidate.engine},
-           {"candidate", print(m.candidate)},
-           {"can", false},
-           {"refusal", {{"code", "planning"}, {"reason", reason_of(m, report.distinct.problem)}}}});
-    }
-    if (report.failure) {
-      entry["failure"] = report.failure->message;
-      wrong = wrong || report.failure->code == ErrorCode::wrong_result;
-      unsupported = unsupported || report.failure->code == ErrorCode::unsupported;
-      failed = failed || exit_code(report.failure->code) == kFailed;
-    }
-    failed = failed || (!report.failure && none_measured(report));
-    if (!report.selection.warnings.empty()) entry["warnings"] = report.selection.warnings;
     for (const std::string& warning : report.selection.warnings) {
       if (!in_a_row(warning, report.selection.measurements)) program.say("  " + warning);
     }
-    json["problems"].push_back(std::move(entry));
+    json["problems"].push_back(problem_json(context, report, heuristic[i], packed));
+    outcome.add(report);
   }
   json["totals"] = say_totals(program, reports);
   json["heuristic"] = say_heuristic(program, heuristic);
@@ -491,7 +521,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   json["rules"] = say_rule_uses(program, "--rules", options.rules, convolutions_of(problems));
   json["stored"] = store ? store->stored : 0;
   program.document(json);
-  return wrong ? kWrongResult : failed ? kFailed : unsupported ? kUnsupported : kDone;
+  return outcome.status();
 }
 
 }  // namespace
