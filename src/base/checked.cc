@@ -8,12 +8,6 @@ std::optional<std::int64_t> checked_add(std::int64_t a, std::int64_t b) {
   return result;
 }
 
-std::optional<std::int64_t> checked_sub(std::int64_t a, std::int64_t b) {
-  std::int64_t result;
-  if (__builtin_sub_overflow(a, b, &result)) return std::nullopt;
-  return result;
-}
-
 std::optional<std::int64_t> checked_mul(std::int64_t a, std::int64_t b) {
   std::int64_t result;
   if (__builtin_mul_overflow(a, b, &result)) return std::nullopt;

@@ -11,7 +11,6 @@ constexpr std::int64_t kMaxSize = std::numeric_limits<std::int64_t>::max();
 
 // The result, or nothing where it doesn't fit into 64 bits.
 std::optional<std::int64_t> checked_add(std::int64_t a, std::int64_t b);
-std::optional<std::int64_t> checked_sub(std::int64_t a, std::int64_t b);
 std::optional<std::int64_t> checked_mul(std::int64_t a, std::int64_t b);
 
 // The result, or the nearest 64-bit value.

@@ -69,8 +69,6 @@ class Request {
   dnnl::primitive_desc first() const;
 
   const std::vector<Extra>& extras() const { return extras_; }
-  // What out must hold before the execution, where its contents are added to.
-  bool adds_prior() const { return problem_.beta != 0; }
 
  private:
   void set_attributes();

@@ -52,14 +52,6 @@ std::string difference(const HostTensor& first, const HostTensor& second) {
 
 std::string_view name_of(CheckFault fault) { return kFaultNames[static_cast<std::size_t>(fault)]; }
 
-Result<CheckFault> parse_check_fault(std::string_view name) {
-  const auto found = std::find(kFaultNames.begin(), kFaultNames.end(), name);
-  if (found == kFaultNames.end()) {
-    return Error{ErrorCode::invalid_argument, fmt::format("'{}' is none of {}", name, fmt::join(kFaultNames, ", "))};
-  }
-  return static_cast<CheckFault>(found - kFaultNames.begin());
-}
-
 std::string_view name_of(BitTest result) {
   constexpr std::array<std::string_view, 4> kNames = {"not claimed", "not run", "same bits", "other bits"};
   return kNames[static_cast<std::size_t>(result)];

@@ -36,8 +36,6 @@ enum class CheckFault : std::uint8_t {
   other_bits_by_threads
 };
 std::string_view name_of(CheckFault fault);
-// The fault that `name` names.
-Result<CheckFault> parse_check_fault(std::string_view name);
 
 enum class BitTest : std::uint8_t { not_claimed, not_run, same, different };
 std::string_view name_of(BitTest result);  // "not claimed", "not run", "same bits", "other bits"
