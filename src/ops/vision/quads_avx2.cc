@@ -9,7 +9,7 @@ namespace {
 inline __m256 products(const float* x, const std::int64_t* offsets, std::int64_t down, const float* weights) {
   const auto taps = [&](std::int64_t offset) {
     const float* const at = x + offset;
-    const __m128 above = _mm_castpd_ps(_mm_load_sd(reinterpret_cast<const double*>(at)));
+    const __m128 above = _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)));
     return _mm_loadh_pi(above, reinterpret_cast<const __m64*>(at + down));
   };
   return _mm256_mul_ps(_mm256_set_m128(taps(offsets[1]), taps(offsets[0])), _mm256_loadu_ps(weights));
