@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Networks in ONNX Runtime, with Convoy as execution provider and without, in turns in one process each.
 
-    python bench/execution_provider.py [--networks GLOB ..] [--threads 1 2] [--seconds 0.3] [--rounds 5] [--output FILE]
+    python bench/execution_provider.py [--networks GLOB ..] [--threads 1 2] [--seconds 0.3] [--rounds 5] [--output FILE [--resume]]
 
 Networks are the zoo's (f32, batch 1) and the trained models of $CONVOY_DATA. The module and the library are those of the source and
 the build (PYTHONPATH, CONVOY_LIBRARY). A row has the ratio of times, its 95 % interval, first runs, memory and the outputs' difference.
@@ -27,10 +27,10 @@ ZOO = ["convnext_tiny", "densenet121", "efficientnet_b0", "googlenet", "mobilene
        "squeezenet1_1", "unet", "unet3d", "vgg16", "yolo_tiny"]
 
 
-def memory():
-    """Peak resident bytes of this process."""
+def memory(field):
+    """Bytes of this process: VmHWM the most that were resident, RssAnon those that are of no file."""
     status = pathlib.Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+    return int(status.split(field + ":")[1].split()[0]) * 1024
 
 
 def session_of(model, threads, with_convoy):
@@ -69,7 +69,7 @@ def first(model, threads, with_convoy):
     first_run = time.perf_counter() - before
     for _ in range(2):
         session.run(None, feeds)
-    return {"create_seconds": created - start, "first_run_seconds": first_run, "peak_bytes": memory()}
+    return {"create_seconds": created - start, "first_run_seconds": first_run, "peak_bytes": memory("VmHWM"), "anonymous_bytes": memory("RssAnon")}
 
 
 def both(model, threads, rounds, seconds):
@@ -110,6 +110,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--output")
+    parser.add_argument("--resume", action="store_true", help="keep the rows of --output, and measure the others")
     parser.add_argument("--child", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -117,41 +118,58 @@ def main():
         made = first(model, int(threads), rest[0] == "convoy") if what == "first" else both(model, int(threads), int(rest[0]), float(rest[1]))
         print(json.dumps(made))
         return 0
-    import onnxruntime
-
-    rows = []
+    rows = json.loads(pathlib.Path(options.output).read_text())["rows"] if options.resume and pathlib.Path(options.output).exists() else []
     with tempfile.TemporaryDirectory() as work:
         models = {name: None for name in ZOO} | {path.parent.name: str(path) for path in sorted(DATA.glob("models/*/model.onnx"))}
         for name, path in models.items():
-            if not any(fnmatch.fnmatch(name, glob) for glob in options.networks):
+            left = [threads for threads in options.threads if not any((row["network"], row["threads"]) == (name, threads) for row in rows)]
+            if not left or not any(fnmatch.fnmatch(name, glob) for glob in options.networks):
                 continue
             if path is None:
                 path = f"{work}/model.onnx"
                 subprocess.run([CONVOY, "zoo", name, "-o", path], check=True, capture_output=True)
-            for threads in options.threads:
+            for threads in left:
                 row = {"network": name, "threads": threads, **child("both", path, threads, options.rounds, options.seconds)}
                 row["first"] = {who: child("first", path, threads, who) for who in ("onnxruntime", "convoy")}
+                for each in row["first"].values():
+                    if "failed" in each:
+                        row["failed"] = each["failed"]
                 rows.append(row)
                 print(name, threads, row.get("failed") or f"{row['onnxruntime_over_convoy']:.2f} "
                       f"({row['interval'][0]:.2f} to {row['interval'][1]:.2f}), difference {row['difference']:.1e}", flush=True)
-    means = []
-    for threads in options.threads:
-        ratios = [row["onnxruntime_over_convoy"] for row in rows if row["threads"] == threads and "failed" not in row]
-        if ratios:
-            def over(field):  # Convoy's over ONNX Runtime's alone
-                return statistics.median(row["first"]["convoy"][field] / row["first"]["onnxruntime"][field] for row in rows
-                                         if row["threads"] == threads and "failed" not in row)
-            means.append({"threads": threads, "networks": len(ratios), "geometric_mean": math.exp(statistics.fmean(map(math.log, ratios))),
-                          "least": min(ratios), "median_peak_ratio": over("peak_bytes"), "median_create_ratio": over("create_seconds")})
-            print(means[-1])
-    if options.output:
-        doctor = json.loads(subprocess.run([CONVOY, "doctor", "--json"], capture_output=True, text=True).stdout)
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
-        record = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-                  "command": "python bench/execution_provider.py " + " ".join(sys.argv[1:]), "commit": commit,
-                  "device": doctor.get("processor"), "versions": {"onnxruntime": onnxruntime.__version__}, "means": means, "rows": rows}
-        pathlib.Path(options.output).write_text(json.dumps(record, indent=1) + "\n")
+                if options.output:
+                    write(options, rows)
+    for each in means_of(rows):
+        print(each)
     return 1 if any("failed" in row for row in rows) else 0
+
+
+def means_of(rows):
+    means = []
+    for threads in sorted({row["threads"] for row in rows}):
+        good = [row for row in rows if row["threads"] == threads and "failed" not in row]
+        if not good:
+            continue
+
+        def over(field):  # Convoy's over ONNX Runtime's alone
+            return statistics.median(row["first"]["convoy"][field] / row["first"]["onnxruntime"][field] for row in good)
+
+        ratios = [row["onnxruntime_over_convoy"] for row in good]
+        means.append({"threads": threads, "networks": len(ratios), "geometric_mean": math.exp(statistics.fmean(map(math.log, ratios))),
+                      "least": min(ratios), "median_peak_ratio": over("peak_bytes"), "median_anonymous_ratio": over("anonymous_bytes"),
+                      "median_create_ratio": over("create_seconds")})
+    return means
+
+
+def write(options, rows):
+    import onnxruntime
+
+    doctor = json.loads(subprocess.run([CONVOY, "doctor", "--json"], capture_output=True, text=True).stdout)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
+    record = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+              "command": f"python bench/execution_provider.py --seconds {options.seconds:g} --rounds {options.rounds}", "commit": commit,
+              "device": doctor.get("processor"), "versions": {"onnxruntime": onnxruntime.__version__}, "means": means_of(rows), "rows": rows}
+    pathlib.Path(options.output).write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

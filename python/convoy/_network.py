@@ -205,7 +205,7 @@ class Network:
         for name in inputs:
             if name not in names:
                 raise InvalidArgument(f"input {name!r} is given, the model's are {', '.join(map(repr, names))}")
-        arrays = []
+        arrays: List[_arrays.Array] = []
         for value in self.inputs:
             argument = f"input {value.name!r}"
             if value.name not in inputs:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math as _math
 import os
+from ctypes import byref, c_void_p
 from typing import Iterable, Mapping, Optional, Union
 
 from convoy import _c
@@ -101,10 +102,10 @@ def place(device: object = "cpu", threads: int = 0, target_sms: int = 0) -> _c.O
 def why_no_device(device: str) -> Optional[str]:
     """Nothing runs on it, and this is why; None: it is there."""
     nothing = _c.AnswerCallback(lambda *_: None)
-    problem = _c.c_void_p()
-    _c.call(_c.library.convoy_problem_create, b"fprop:x=f32,1x1x1x1:w=f32,1x1x1x1", _c.byref(problem))
+    problem = c_void_p()
+    _c.call(_c.library.convoy_problem_create, b"fprop:x=f32,1x1x1x1:w=f32,1x1x1x1", byref(problem))
     try:
-        _c.call(_c.library.convoy_query, problem, _c.byref(place(device)), nothing, None)
+        _c.call(_c.library.convoy_query, problem, byref(place(device)), nothing, None)
     except ConvoyError as error:
         return str(error)
     finally:

@@ -404,3 +404,19 @@ def test_inference_session_takes_what_scripts_give(rng):
         session.run(["y"], {"input": x})
     with pytest.raises(TypeError, match="elements of type f64"):
         session.run(None, {"input": x.astype(np.float64)})
+
+
+def test_large_outputs_are_the_callers_own():
+    network = convoy.Network("zoo:yolo_tiny", threads=1)
+    session = network.prepare({"input": (1, 3, 96, 96)})
+    feeds = [{"input": np.full((1, 3, 96, 96), value, np.float32)} for value in (0.25, 0.75)]
+    first, second = [session.run(feed)["transpose_out"] for feed in feeds]
+    assert first.shape == (1, 189, 85) and first.ctypes.data % 64 == 0  # where nothing was copied
+    kept = first.copy()
+    assert not np.array_equal(first, second)
+    again = session.run(feeds[0])["transpose_out"]
+    del session, network
+    np.testing.assert_array_equal(again, kept)
+    np.testing.assert_array_equal(first, kept)
+    second[:] = 0
+    np.testing.assert_array_equal(again, kept)
