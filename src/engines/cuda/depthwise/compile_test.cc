@@ -99,7 +99,12 @@ TEST(DepthwiseKernels, CompileWithoutSpills) {
           for (const int architecture : {80, 90, 100}) {
             // The sample: every 199th, which is prime to the loops' lengths.
             if (full || ++i % 199 == 0) {
-              cases.push_back({variant(listed, type, layout, pass), architecture, cases.size() % 3 == 2 ? 66 : 0});
+              ConvProblem problem = variant(listed, type, layout, pass);
+              if (pass == Pass::fprop) {
+                problem.epilogue.bias = true;
+                problem.epilogue.narrow_bias = type != DataType::f32 && cases.size() % 2 == 0;
+              }
+              cases.push_back({problem, architecture, cases.size() % 3 == 2 ? 66 : 0});
             }
           }
         }

@@ -110,7 +110,7 @@ class DepthwiseEngine final : public Engine, public HasSuggestions, public Decla
     info_.any_layouts = info_.any_weight_strides = true;
     info_.max_spatial_dims = 3;
     info_.groups = info_.strided = info_.dilated = info_.flipped = true;
-    info_.alpha_beta = info_.bias = info_.residual = info_.any_activation = true;
+    info_.alpha_beta = info_.bias = info_.narrow_bias = info_.residual = info_.any_activation = true;
     info_.deterministic = info_.thread_invariant = true;
     info_.max_elements = EngineInfo::any_size;
     info_.notes = {std::string(note::runtime_compilation)};

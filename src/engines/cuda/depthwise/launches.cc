@@ -16,7 +16,8 @@ constexpr int kMostReduceLanes = 32;
 void set_epilogue(const ConvProblem& problem, Constants& constants) {
   const Epilogue& epilogue = problem.epilogue;
   constants.set("ALPHA", problem.alpha).set("BETA", problem.beta).set("GAMMA", epilogue.gamma);
-  constants.set("BIAS", epilogue.bias).set("ACTIVATION", static_cast<int>(epilogue.activation.kind));
+  constants.set("BIAS", epilogue.bias).set("NARROW_BIAS", epilogue.narrow_bias);
+  constants.set("ACTIVATION", static_cast<int>(epilogue.activation.kind));
   constants.set("ACTIVATION_A", epilogue.activation.a).set("ACTIVATION_B", epilogue.activation.b);
 }
 

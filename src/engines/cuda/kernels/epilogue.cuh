@@ -1,14 +1,14 @@
 // The epilogue that every engine's kernels end with: out = q(act(alpha*sum + beta*out + bias + gamma*z)), in f32, on
 // the sums of V neighbouring channels of one output position. What the problem doesn't have costs nothing: ALPHA, BETA,
-// GAMMA, BIAS, ACTIVATION, ACTIVATION_A and ACTIVATION_B are constants (convoy/convolution.h).
+// GAMMA, BIAS, NARROW_BIAS, ACTIVATION, ACTIVATION_A and ACTIVATION_B are constants (convoy/convolution.h).
 #pragma once
 
 #include "problem.h"
 #include "types.cuh"
 
 struct EpilogueArgs {
-  const float* bias;
-  const void* z;  // described like out
+  const void* bias;  // f32; with NARROW_BIAS of out's type
+  const void* z;     // described like out
   const float* slopes;
 };
 
@@ -40,6 +40,12 @@ __device__ __forceinline__ float activate(float v, const EpilogueArgs& args, int
   return v;
 }
 
+template <class T>
+__device__ __forceinline__ float bias_of(const EpilogueArgs& args, int channel) {
+  if constexpr (NARROW_BIAS) return to_float(static_cast<const T*>(args.bias)[channel]);
+  return static_cast<const float*>(args.bias)[channel];
+}
+
 // Elements out[at], .. out[at + V - 1] of channels `channel` on.
 template <class T, int V>
 __device__ __forceinline__ void epilogue(float (&v)[V], const T* out, long long at, int channel,
@@ -51,7 +57,7 @@ __device__ __forceinline__ void epilogue(float (&v)[V], const T* out, long long 
   for (int i = 0; i < V; ++i) {
     if constexpr (ALPHA != 1.0f) v[i] *= ALPHA;
     if constexpr (BETA != 0.0f) v[i] = fmaf(BETA, prior[i], v[i]);
-    if constexpr (BIAS) v[i] += args.bias[channel + i];
+    if constexpr (BIAS) v[i] += bias_of<T>(args, channel + i);
     if constexpr (GAMMA != 0.0f) v[i] = fmaf(GAMMA, z[i], v[i]);
     v[i] = activate(v[i], args, channel + i);
   }
