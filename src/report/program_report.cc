@@ -77,6 +77,10 @@ class Builder {
     algorithm.in_place_of = plan.in_place_of;
     algorithm.calls += plan.calls;
     algorithm.captured += plan.captured;
+    if (plan.seconds > 0) {  // until the database has a better one
+      algorithm.seconds = plan.seconds;
+      algorithm.rough = true;
+    }
     if (plan.failure.empty()) {
       algorithm.workspace_bytes = std::max(algorithm.workspace_bytes.value_or(0), plan.workspace_bytes);
     } else if (algorithm.calls == 0) {

@@ -147,6 +147,21 @@ TEST(ProgramReport, WhatStoodInForAPlanIsWhatRan) {
   EXPECT_NE(text.find("in place of cudnn.eng1"), std::string::npos) << text;
 }
 
+// What PyTorch runs itself, and what ran in its place, have no other times than those that were taken in the program.
+TEST(ProgramReport, PyTorchsOwnKernelsHaveTheProgramsTimes) {
+  const std::string problem = "fprop:x=f32,2x8x5x5,nchw:w=f32,8x1x3x3:y=f32,2x8x5x5,nchw:pad=1x1:groups=8";
+  const std::string line = R"({"problem":")" + problem +
+                           R"(","operations":"aten::_conv_depthwise2d","device":"NVIDIA H200","calls":10,"plans":[)"
+                           R"({"candidate":"torch.depthwise","calls":10,"made":1,"seconds":4e-5,)"
+                           R"("substitute":"cuda.depthwise","substituted":6,"substitute_seconds":1e-5}]})";
+  const ProgramReport report = make_program_report(record_of({kHeader, line}), KnownTimes(), notes);
+  const Convolution& convolution = report.convolutions[0];
+  EXPECT_EQ(convolution.timed_calls, 10);
+  EXPECT_NEAR(convolution.seconds, 6 * 1e-5 + 4 * 4e-5, 1e-12);
+  EXPECT_NEAR(convolution.gain_taken, 6 * 3e-5, 1e-12);
+  EXPECT_TRUE(convolution.algorithms[*convolution.used].rough);
+}
+
 TEST(ProgramReport, WithoutSteeringNothingWasTaken) {
   std::string line = fprop_line();
   const std::string steered = R"("steered":"cudnn.eng5{k2=-1}",)";

@@ -27,7 +27,8 @@ RecordedPlan plan_of(const Json& json) {
           .workspace_bytes = json.value("workspace_bytes", std::int64_t{0}),
           .failure = json.value("failure", ""),
           .failure_detail = json.value("failure_detail", ""),
-          .captured = json.value("captured", std::int64_t{0})};
+          .captured = json.value("captured", std::int64_t{0}),
+          .seconds = json.value("seconds", 0.0)};
 }
 
 // A distinct failure once; the attributes decide, too.
@@ -83,6 +84,7 @@ RecordedGraph graph_of(const Json& json) {
       RecordedPlan stand_in{.candidate = plan.at("substitute").get<std::string>(),
                             .notes = own.notes,
                             .calls = calls,
+                            .seconds = plan.value("substitute_seconds", 0.0),
                             .in_place_of = own.candidate};
       own.calls -= calls;
       graph.plans.push_back(std::move(stand_in));

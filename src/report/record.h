@@ -21,6 +21,7 @@ struct RecordedPlan {
   std::string failure;         // why it could not be made
   std::string failure_detail;  // cuDNN's last error string then
   std::int64_t captured = 0;   // of `calls`, into CUDA graphs, whose replays nobody sees
+  double seconds = 0;          // a call's, measured in the program: of PyTorch's own kernels and what replaced them
   std::string in_place_of;     // the plan that it ran in place of, whose notes are `notes`; empty: it is the program's
 };
 

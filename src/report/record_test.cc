@@ -98,7 +98,7 @@ TEST(Record, TheHooksPartIsOfTheSameProcess) {
   const char* hooks = R"({"convoy_record":1,"pid":7,"program":"train.py","cudnn":91900,"hook":true})";
   const char* row =
       R"({"problem":"fprop:x=f32,2x8x9x9:w=f32,8x1x3x3:groups=8","operations":"aten::_conv_depthwise2d","calls":3,)"
-      R"("plans":[{"candidate":"torch.depthwise","calls":3,"substitute":"cuda.depthwise","substituted":2}]})";
+      R"("plans":[{"candidate":"torch.depthwise","calls":3,"seconds":3e-5,"substitute":"cuda.depthwise","substituted":2,"substitute_seconds":1e-5}]})";
   const char* cudnns = R"({"convoy_record":1,"pid":7,"program":"train.py","cudnn":91900})";
   const auto processes = [](std::initializer_list<const char*> text) {
     const auto record = parse_record(lines(text), "r.jsonl");
@@ -113,6 +113,8 @@ TEST(Record, TheHooksPartIsOfTheSameProcess) {
   ASSERT_EQ(record->graphs[0].plans.size(), 2u);
   EXPECT_EQ(record->graphs[0].plans[0].candidate, "cuda.depthwise");
   EXPECT_EQ(record->graphs[0].plans[0].in_place_of, "torch.depthwise");
+  EXPECT_EQ(record->graphs[0].plans[0].seconds, 1e-5);
+  EXPECT_EQ(record->graphs[0].plans[1].seconds, 3e-5);
   EXPECT_EQ(inferred_math(record->graphs[0]).math, MathMode::strict);
 }
 

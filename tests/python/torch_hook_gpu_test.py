@@ -76,7 +76,9 @@ def test_every_form_by_another_engine(tmp_path):
     assert told["captured"] == [True] * 4 and told["compiled"]
     rows = told["rows"]
     assert {row[0] for row in rows} == {"aten::_conv_depthwise2d", "aten::conv_depthwise3d", "aten::convolution_backward"}
-    left = [row for row in rows if row[3] == 0]
-    assert len(left) <= len(rows) // 10, left  # what no engine but an oracle runs
+    # What is predicted to be the fastest may be an engine of cuDNN's, which adds no bias.
+    left = [row for row in rows if row[3] == 0 and row[5] != "it would round before the bias is added"]
+    assert not left, left
+    assert sum(row[3] > 0 for row in rows) > len(rows) // 2
     part, = tmp_path.glob("r.jsonl.*.torch")
     assert len(part.read_text().splitlines()) > len(rows)

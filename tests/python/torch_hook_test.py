@@ -201,6 +201,40 @@ def test_rules_and_filters_of_exec_hold(tmp_path):
     assert rows[0][3] == 0 and rows[0][4].startswith("onednn.")
 
 
+# As Inductor writes it (2.11): a call with the operators that it is of in front of it.
+GENERATED = """
+        # Topologically Sorted Source Nodes: [conv2d], Original ATen: [aten.convolution]
+        buf0 = extern_kernels.convolution(arg1_1, arg0_1, stride=(1, 1), padding=(1, 1), dilation=(1, 1), transposed=False, output_padding=(0, 0), groups=1, bias=None)
+        # Topologically Sorted Source Nodes: [conv2d_1], Original ATen: [aten.convolution]
+        extern_kernels.mm(reinterpret_tensor(buf0, (8192, 64), (64, 1), 0), reinterpret_tensor(arg2_1, (64, 64), (1, 64), 0), out=buf1)
+        # Topologically Sorted Source Nodes: [conv2d_2], Original ATen: [aten.convolution]
+        triton_tem_fused_convolution_3.run(buf1, arg3_1, buf2, 128, 1, 1, stream=stream0)
+        # Topologically Sorted Source Nodes: [conv2d_2, relu], Original ATen: [aten.convolution, aten.relu]
+        triton_poi_fused_convolution_relu_4.run(buf3, arg4_1, 524288, stream=stream0)
+        # Topologically Sorted Source Nodes: [linear], Original ATen: [aten.mm]
+        extern_kernels.mm(buf3, arg5_1, out=buf4)
+"""
+
+
+def test_what_inductor_made_of_convolutions_is_named(tmp_path):
+    sample = tmp_path / "sample.py"
+    sample.write_text(GENERATED)
+    script = f"""
+import torch, types
+@torch.compile
+def f(x): return torch.relu(torch.nn.functional.conv2d(x, torch.ones(2, 3, 3, 3, dtype=torch.float64)))
+f(torch.ones(1, 3, 8, 8, dtype=torch.float64))
+from torch._inductor.codecache import PyCodeCache
+assert any("extern_kernels.convolution(" in open(module.__file__).read() for module in PyCodeCache.modules)
+PyCodeCache.modules.append(types.SimpleNamespace(__file__={str(sample)!r}))
+"""
+    out, err, code, said = python(tmp_path, script, CONVOY_RECORD=str(tmp_path / "r.jsonl"), TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "inductor"))
+    assert (code, said) == (0, ["hook\ton"]), (err, said)
+    part, = tmp_path.glob("r.jsonl.*.torch")
+    header, *rows = map(json.loads, part.read_text().splitlines())
+    assert header["hook"] and [(row["operations"], row["calls"]) for row in rows] == [("extern_kernels.mm", 1), ("triton_tem_fused_convolution_3", 1)]
+
+
 def test_sums_that_differ_by_rounding_agree():
     from convoy.torch._hook import agree
     a, b = torch.randn(64, 4096), torch.randn(64, 4096)

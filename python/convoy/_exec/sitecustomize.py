@@ -68,13 +68,52 @@ def install(torch, key="CUDA"):
     if not hasattr(torch.library, "get_kernel"):
         tell("torch %s has no torch.library.get_kernel" % torch.__version__)
         return
+    import atexit
     import warnings
+    atexit.register(record_generated)
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is replaced
         for name in found:
             library.impl(name, Kernel(torch.library.get_kernel("aten::" + name, key), name), key, with_keyset=True)
     tell("on")
+
+
+def generated(code):
+    """What a file of Inductor's runs in place of aten's convolutions: names, one a call. A kernel of its own is a template (tem); what else
+    bears the name of a convolution (poi, red) adds its bias."""
+    import re
+    found, of_convolution = [], False
+    for line in code.splitlines():
+        if "Original ATen: [" in line:
+            of_convolution = "aten.convolution" in line
+        call = re.search(r"(?:extern_kernels\.(\w+)|(triton_tem_\w+)\.run)\(", line)
+        if of_convolution and call and call.group(1) != "convolution":
+            found.append(call.group(2) or "extern_kernels." + call.group(1))
+    return found
+
+
+def record_generated():
+    """At the end: what torch.compile made of convolutions that never reach aten, for `convoy exec --record`."""
+    file, codecache = os.environ.get("CONVOY_RECORD"), sys.modules.get("torch._inductor.codecache")
+    if not file or codecache is None:
+        return
+    import json
+    try:
+        counts = {}
+        for module in list(getattr(codecache.PyCodeCache, "modules", [])):
+            with open(module.__file__) as source:
+                for name in generated(source.read()):
+                    counts[name] = counts.get(name, 0) + 1
+        torch = sys.modules["torch"]
+        lines = [{"convoy_record": 1, "pid": os.getpid(), "program": " ".join(getattr(sys, "orig_argv", sys.argv)),
+                  "cudnn": torch.backends.cudnn.version() or 0, "torch": torch.__version__, "hook": True}]
+        lines += [{"operations": name, "reason": "torch.compile made it of a convolution", "calls": count} for name, count in sorted(counts.items())]
+        if counts:
+            with open("%s.%d.torch" % (file, os.getpid()), "a") as part:
+                part.write("".join(json.dumps(line) + "\n" for line in lines))
+    except Exception as error:
+        tell("%s: %s" % (type(error).__name__, error))
 
 
 class Finder(object):

@@ -73,7 +73,7 @@ class Row:
     def __init__(self, problem: str, operation: str, device: str) -> None:
         self.problem, self.operation, self.device = problem, operation, device
         self.calls = self.substituted = self.captured = 0
-        self.decided = not _STEERS
+        self.decided = False
         self.call: Optional[_calls.Call] = None  # what runs in place of PyTorch's kernel; None: that runs
         self.candidate = ""  # what was looked at
         self.reason = ""  # why it does not run
@@ -122,6 +122,9 @@ def agree(mine: Tensor, own: Tensor, magnitude: Tensor, terms: int) -> bool:
 def _decide(row: Row, name: str, a: Tensor, b: Tensor, bias: Optional[Tensor], sizes: Optional[Tuple[int, ...]], stride: Sequence[int],
             padding: Sequence[int], dilation: Sequence[int], groups: int, own: Callable[[Tensor, Tensor, Optional[Tensor]], Tensor]) -> None:
     """Whether PyTorch's kernel, own(), is replaced. Not decided where the program's numbers are not finite."""
+    if not _STEERS:
+        row.decided, row.seconds = True, (_times([lambda: own(a, b, bias)])[0], 0.0)
+        return
     if a.dtype not in _WIDTHS:
         row.decided, row.reason = True, f"tensors are of {a.dtype}"
         return
@@ -135,6 +138,9 @@ def _decide(row: Row, name: str, a: Tensor, b: Tensor, bias: Optional[Tensor], s
         row.reason = call.reason
         return
     row.candidate = call.plan.candidate
+    if bias is not None and call._bias_after and a.dtype != torch.float32:
+        row.reason = "it would round before the bias is added"
+        return
     result = call.run(a, b, bias, False)
     if call.plan is None:
         row.reason = call.reason
@@ -146,8 +152,8 @@ def _decide(row: Row, name: str, a: Tensor, b: Tensor, bias: Optional[Tensor], s
         return
     del result, expected
     named = call.plan.reason.startswith("rule")
-    row.seconds = (0.0, 0.0)
-    own_seconds, seconds = row.seconds = tuple(_times([lambda: own(a, b, bias), lambda: call.run(a, b, bias, False)]))  # type: ignore[assignment]
+    own_seconds, seconds = _times([lambda: own(a, b, bias), lambda: call.run(a, b, bias, False)])
+    row.seconds = own_seconds, seconds
     if named or seconds * MARGIN < own_seconds:
         row.call = call
     else:
