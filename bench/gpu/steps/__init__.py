@@ -10,7 +10,7 @@ STEPS = {"tests": unit_tests.Tests, "table": beside.Table, "torch": beside.Torch
          "pytorch-inference": pytorch_networks.Inference, "pytorch-eager": pytorch_networks.Eager, "pytorch-host-time": pytorch.HostTime, "pytorch-first": pytorch_networks.First,
          "pytorch-page": pytorch.Page, "pytorch-people": pytorch_people.People,
          "pytorch-guest": pytorch_guest.Guest, "pytorch-jax": pytorch_guest.Jax, "pytorch-compiled": pytorch_guest.Compiled,
-         "pytorch-hook": pytorch_hook.Hook, "pytorch-where": pytorch_hook.Where,
+         "pytorch-hook": pytorch_hook.Hook, "pytorch-where": pytorch_hook.Where, "pytorch-causal": pytorch_hook.Causal,
          "network-interfaces": network_interfaces.Interfaces, "network-compiles": networks.Compiled, "networks": networks.Networks, "networks-autotuned": networks.Autotuned,
          "depthwise-random": unit_tests.DepthwiseRandom, "knobs": checked.Knobs,
          "random": checked.Random}

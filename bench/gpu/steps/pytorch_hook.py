@@ -6,6 +6,7 @@ import time
 
 from steps import harness
 from steps.pytorch import Driven, program, spread, together, under
+from steps.timed import timed_entry
 
 
 def alone(name):
@@ -139,3 +140,33 @@ class Where(Own):
         return {"convolutions": convolutions, "memory": memory, "host": host, "past": both, "memory_of_expandable_segments": expandable, "plans": plans, "said": said,
                 "tuned": [{key: each.get(key) for key in ("problem", "calls", "ran_seconds", "ran", "best", "elsewhere", "partial")} for each in tuned["problems"]],
                 "tune_failed": tuned.get("failed")}
+
+
+class Causal(harness.Step):
+    """causal Conv1d, 4 taps, 2,048 channels: cuda.depthwise and cuDNN's best as shares of a copy's speed, beside PyTorch's own kernel"""
+    CHANNELS, TAPS, POSITIONS = 2048, 4, 65536
+
+    def units(self):
+        return [[type_, length] for type_ in ("bf16", "f32") for length in (1024, 8192, 65536)]
+
+    def run(self, unit):
+        type_, length = unit
+        batch, more = self.POSITIONS // length, self.TAPS - 1
+        code, out, err = harness.command(program("causal.py", type_, batch, self.CHANNELS, length, self.TAPS))
+        if code != 0:
+            return {"unit": unit, "broken": err[-800:]}
+        torch = json.loads(out)
+        texts = [f"{name}:x={type_},{batch}x{self.CHANNELS}x{length},{layout}:w={type_},{self.CHANNELS}x1x{self.TAPS}:y={type_},{batch}x{self.CHANNELS}x{length},{layout}:pad={more}/0:groups={self.CHANNELS}"
+                 for layout in ("ncw", "nwc") for name in ("fprop", "dgrad", "wgrad")]
+        document = harness.convoy("bench", texts, "--engines", "cudnn.*,cuda.depthwise", "--budget", 4 * len(texts), "--rotating", CONVOY_NVML="off")
+        if "broken" in document:
+            return {"unit": unit, **document}
+        copied = 2 * batch * self.CHANNELS * length * {"bf16": 2, "f32": 4}[type_] / torch["copy"]  # seconds; wgrad reads as many bytes
+        rows = [timed_entry(entry) for entry in document["problems"]]
+        for row in rows:
+            row["share"] = copied / row["cuda"]["seconds"] if row["cuda"] else None
+        return {"unit": unit, "torch": torch, "copied_seconds": copied, "rows": rows}
+
+    def summary(self, rows):
+        shares = [each["share"] for row in rows for each in row.get("rows", []) if each["share"]]
+        return {"least_share": min(shares, default=None), "geomean_share": harness.geomean(shares), "rows": rows}
