@@ -483,7 +483,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   std::optional<WatchedStore> store;
   if (database != nullptr) {
     store.emplace(*database, [](const MeasurementKey&, const Measurement&) {});
-    store->forgetful = true;  // everything is measured anew
+    store->only_fresh = true;  // everything is measured anew
     measuring.store = &*store;
   }
   const selection::MachineCeiling ceiling = selection::machine_ceiling(request);

@@ -1,4 +1,5 @@
-// A network with its own choices and with other ones, in turns within one process: convoy run --beside, convoy compare.
+// A network with its own choices and with other ones, interleaved within one process: convoy run --beside, convoy
+// compare.
 #pragma once
 
 #include <span>
@@ -12,7 +13,8 @@
 namespace convoy::cli {
 
 inline constexpr const char* kBesideHelp =
-    "Then time it side by side with other choices in the same process, --repeat turns of each: heuristic (predicted, "
+    "Then time it side by side with other choices in the same process, --repeat runs of each, interleaved: heuristic "
+    "(predicted, "
     "no rules, nothing stored), stored (no rules), or a rules file in place of --rules";
 
 // The options of the other side: "heuristic", "stored", or a rules file. Only rules and the store differ from `own`.
@@ -29,7 +31,8 @@ Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc>
                              const NetworkOptions& own, const NetworkOptions& other, std::span<const HostTensor> inputs,
                              int rounds, const std::string& own_name = {});
 
-// "+-3.1% (20 turns of each in one process)", and that no difference is shown where the ratio is within that of 1.
+// "+-3.1% (20 runs of each, interleaved in one process)", and that no difference is shown where the ratio is within
+// that of 1.
 std::string certainty_of(const selection::Summary& ratio, const std::string& more = {});
 
 Json say_beside(const Program& program, const Beside& beside);

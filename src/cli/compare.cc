@@ -149,7 +149,7 @@ void add_compare(Parser app, Program& program) {
   begin(command, Subject::choosing);
   add_memory_flags(command, flags->memory);
   begin(command, Subject::timing);
-  command.add_option("--rounds", flags->rounds, "Turns of each side")
+  command.add_option("--rounds", flags->rounds, "Runs of each plan, interleaved")
       .type_name("N")
       .range(1, 100000)
       .capture_default_str();

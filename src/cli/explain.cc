@@ -77,7 +77,7 @@ std::string share_reached(const std::optional<double>& least, const selection::E
 // "2.38 ms (1 sample)": so few say little.
 std::string measured_text(const Measurement& m) {
   const std::string samples = fmt::format(" ({} sample{})", m.samples, m.samples == 1 ? "" : "s");
-  return report::seconds(m.median_seconds) + (m.samples < selection::enough_samples ? samples : "");
+  return report::seconds(m.median_seconds) + (m.samples < selection::kEnoughSamples ? samples : "");
 }
 
 // The engines that can, and those that can't or may not.

@@ -128,7 +128,7 @@ std::string reason(const std::vector<Way>& ways, std::size_t node) {
     if (!line.cost || line.cost->seconds >= seconds) continue;
     if (best == nullptr || line.cost->seconds < Given::seconds_of(best->nodes[node].line)) best = &way;
   }
-  if (best == nullptr) return "no other way has a cheaper line for it";
+  if (best == nullptr) return "no other plan has a cheaper line for it";
   const Given& other = best->nodes[node];
   return fmt::format("{} is {} cheaper for the node, its conversions {:+.1f} us, the whole plan {:+.1f} us", best->name,
                      report::seconds(seconds - Given::seconds_of(other.line)),

@@ -210,7 +210,7 @@ Result<report::NetworkReport> report_on_network(const Program& program, const Ne
   const std::vector<TensorDesc> descs = batch.descs();
 
   std::vector<Planned> planned;
-  std::vector<network::Contender> named;
+  std::vector<network::Variant> named;
   for (const std::string& side : subjects.plans) {
     CONVOY_TRY(planned.emplace_back(), plan_by(program, *network, descs, side, options));
     named.push_back({side, planned.back().options});

@@ -1,4 +1,4 @@
-// convoy report MODEL|PLAN...: a network's plans, timed in turns, with what is known of each node.
+// convoy report MODEL|PLAN...: a network's plans, timed interleaved, with what is known of each node.
 #pragma once
 
 #include <string>

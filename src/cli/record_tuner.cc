@@ -245,14 +245,14 @@ Result<void> RecordTuner::share_budget() {
   for (const Recorded& each : recorded_) {
     weights.push_back(0.5 / static_cast<double>(recorded_.size()) + (sum > 0 ? 0.5 * each.share / sum : 0));
   }
-  return selection::take_turns(
+  return selection::measure_in_rounds(
       weights, [this] { return left(); },
-      [this](const selection::Turn& turn) -> Result<selection::TurnOutcome> {
+      [this](const selection::Slice& turn) -> Result<selection::SliceOutcome> {
         Recorded& each = recorded_[turn.problem];
         const std::int64_t before = store_.stored;
         const bool over = interrupted() || turn.seconds < 0;
         measure(each, over ? -1 : turn.seconds, turn.likely_only);
-        return selection::TurnOutcome{!each.partial, store_.stored > before};
+        return selection::SliceOutcome{!each.partial, store_.stored > before};
       });
 }
 

@@ -71,19 +71,19 @@ class Tuner {
   }
 
   Result<void> run() {
-    store_.forgetful = again_;
+    store_.only_fresh = again_;
     std::vector<double> weights;
     for (const Tuned& tuned : tuned_) weights.push_back(tuned.weight);
-    auto done = selection::take_turns(
+    auto done = selection::measure_in_rounds(
         weights, [this] { return left(); },
-        [this](const selection::Turn& turn) -> Result<selection::TurnOutcome> {
+        [this](const selection::Slice& turn) -> Result<selection::SliceOutcome> {
           Tuned& tuned = tuned_[turn.problem];
           const bool measure = !interrupted() && turn.seconds >= 0;
           const bool answered = tuned.failure || !tuned.selection.candidate.engine.empty();
           const std::int64_t before = store_.stored;
           // A problem whose results are all stored needs no time, and every problem gets an answer.
           if (measure || !answered) CONVOY_CHECK(choose(tuned, measure, turn));
-          return selection::TurnOutcome{!tuned.partial, store_.stored > before};
+          return selection::SliceOutcome{!tuned.partial, store_.stored > before};
         });
     bar_.finish();
     return done;
@@ -97,7 +97,7 @@ class Tuner {
     return options_.budget_seconds > 0 ? options_.budget_seconds - seconds() : std::numeric_limits<double>::infinity();
   }
 
-  Result<void> choose(Tuned& tuned, bool measure, const selection::Turn& turn) {
+  Result<void> choose(Tuned& tuned, bool measure, const selection::Slice& turn) {
     const ConvProblem& problem = tuned.convolution.problem;
     SelectionOptions options = options_;
     if (options.caches == CacheState::cold) options.caches = tuned.convolution.caches;
@@ -210,7 +210,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
 
   const InterruptGuard guard;
   if (target.record) {
-    store.forgetful = flags.again;
+    store.only_fresh = flags.again;
     return tune_record(program, *target.record, {flags.target, flags.plan_file, start}, options, request, store,
                        *database);
   }

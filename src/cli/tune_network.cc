@@ -53,7 +53,7 @@ NetworkTuningProgress progress_on(report::Progress& bar, const NetworkOptions& o
 
 Result<std::vector<Measurement>> WatchedStore::find(const MeasurementKey& key) {
   CONVOY_TRY(std::vector<Measurement> known, database_.find(key));
-  if (forgetful) std::erase_if(known, [&](const Measurement& m) { return !own_.contains({key, print(m.candidate)}); });
+  if (only_fresh) std::erase_if(known, [&](const Measurement& m) { return !own_.contains({key, print(m.candidate)}); });
   return known;
 }
 
@@ -64,7 +64,7 @@ Result<void> WatchedStore::store(const MeasurementKey& key, const Measurement& m
   if (measured_[key.problem].insert(candidate).second) {
     ++(selection::is_step_problem(key.problem) ? steps_ : candidates_);
   }
-  if (forgetful) own_.emplace(key, candidate);
+  if (only_fresh) own_.emplace(key, candidate);
   watcher_(key, measurement);
   return {};
 }

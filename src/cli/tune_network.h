@@ -30,7 +30,7 @@ class WatchedStore final : public MeasurementStore {
   std::int64_t steps() const { return steps_; }
 
   std::int64_t stored = 0;
-  bool forgetful = false;  // finds only what this run has stored
+  bool only_fresh = false;  // finds only what this run has stored
 
  private:
   TuningDatabase& database_;

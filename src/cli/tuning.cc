@@ -243,7 +243,7 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
     report.distinct = distinct;
     report.distinct.problem = program.allowed(distinct.problem);
   }
-  const auto measure = [&](const selection::Turn& turn) -> Result<selection::TurnOutcome> {
+  const auto measure = [&](const selection::Slice& turn) -> Result<selection::SliceOutcome> {
     ProblemReport& report = reports[turn.problem];
     const ConvProblem& problem = report.distinct.problem;
     CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, request));
@@ -274,9 +274,9 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
       report.failure = selection.error();
     }
     const bool settled = report.failure ? !turn.likely_only : !report.selection.partial;
-    return selection::TurnOutcome{settled, measured};
+    return selection::SliceOutcome{settled, measured};
   };
-  CONVOY_CHECK(selection::take_turns(std::vector<double>(problems.size(), 1), left, measure));
+  CONVOY_CHECK(selection::measure_in_rounds(std::vector<double>(problems.size(), 1), left, measure));
   bar.finish();
   program.note(fmt::format("measured {} problem{} in {}", problems.size(), problems.size() == 1 ? "" : "s",
                            report::seconds(monotonic_seconds() - start)));

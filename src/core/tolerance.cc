@@ -9,8 +9,8 @@
 namespace convoy {
 namespace {
 
-constexpr double lambda = 8;
-constexpr double winograd_amplification = 16;
+constexpr double kLambda = 8;
+constexpr double kWinogradAmplification = 16;
 
 struct FloatFormat {
   int mantissa_bits;  // without the hidden bit
@@ -116,8 +116,8 @@ double accumulation_error(const ConvProblem& problem, const ReductionMagnitude& 
   }
   // alpha may be rounded itself, before or after it is multiplied.
   const double n = static_cast<double>(magnitude.terms) + addends.count + (problem.alpha != 1 ? 2 : 0) + 1;
-  const double growth = std::min(n, lambda * std::sqrt(n));
-  const double amplification = arithmetic == Arithmetic::direct ? 1 : winograd_amplification;
+  const double growth = std::min(n, kLambda * std::sqrt(n));
+  const double amplification = arithmetic == Arithmetic::direct ? 1 : kWinogradAmplification;
   // What a transform would spoil is computed without, so overflows only where the products themselves do.
   const double size = std::abs(problem.alpha) * magnitude.sum_abs + addends.sum_abs;
   if (arithmetic != Arithmetic::winograd && std::max(size, magnitude.sum_abs) > largest_of(problem.compute)) {

@@ -12,46 +12,46 @@ constexpr double kStaysAwake = 30e-6;  // a thread without work spins for longer
 constexpr double kPause = 1e-3;        // from one move of a thread to its next: a full machine may have no better place
 constexpr double kPatience = 1e-3;     // for threads to wake up
 
-constexpr auto relaxed = std::memory_order_relaxed;
+constexpr auto kRelaxed = std::memory_order_relaxed;
 
 }  // namespace
 
 Apart::Region::Region(Apart& apart)
-    : apart_(apart), may_sleep_(monotonic_seconds() - apart.ended_.load(relaxed) > kStaysAwake) {}
+    : apart_(apart), may_sleep_(monotonic_seconds() - apart.ended_.load(kRelaxed) > kStaysAwake) {}
 
-Apart::Region::~Region() { apart_.ended_.store(monotonic_seconds(), relaxed); }
+Apart::Region::~Region() { apart_.ended_.store(monotonic_seconds(), kRelaxed); }
 
 void Apart::Region::enter(int thread, int present) {
   apart_.settle(thread);
   if (!may_sleep_) return;
-  awake_.fetch_add(1, relaxed);
+  awake_.fetch_add(1, kRelaxed);
   if (thread != 0) return;
   const double start = monotonic_seconds();
-  while (awake_.load(relaxed) < present && monotonic_seconds() - start < kPatience) sched_yield();
+  while (awake_.load(kRelaxed) < present && monotonic_seconds() - start < kPatience) sched_yield();
 }
 
 void Apart::settle(int thread) {
   const int here = sched_getcpu();
   Place& own = places_[thread];
-  if (own.processor.load(relaxed) != here) own.processor.store(here, relaxed);
+  if (own.processor.load(kRelaxed) != here) own.processor.store(here, kRelaxed);
   for (int other = 0; other < thread; ++other) {
-    if (places_[other].processor.load(relaxed) == here) return move(own);
+    if (places_[other].processor.load(kRelaxed) == here) return move(own);
   }
 }
 
 void Apart::move(Place& own) {
   const double now = monotonic_seconds();
-  if (now - own.moved.load(relaxed) < kPause) return;
-  own.moved.store(now, relaxed);
+  if (now - own.moved.load(kRelaxed) < kPause) return;
+  own.moved.store(now, kRelaxed);
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   cpu_set_t free = allowed;
   for (int other = 0; other < threads_; ++other) {
-    if (const int taken = places_[other].processor.load(relaxed); taken >= 0) CPU_CLR(taken, &free);
+    if (const int taken = places_[other].processor.load(kRelaxed); taken >= 0) CPU_CLR(taken, &free);
   }
   if (CPU_COUNT(&free) == 0 || sched_setaffinity(0, sizeof free, &free) != 0) return;
   sched_setaffinity(0, sizeof allowed, &allowed);
-  own.processor.store(sched_getcpu(), relaxed);
+  own.processor.store(sched_getcpu(), kRelaxed);
 }
 
 }  // namespace convoy

@@ -1,20 +1,20 @@
 // The functions of cuDNN that this library stands in front of. Each passes the call on, and tells the observer.
+#include "interposer/fast_path.h"
 #include "interposer/first.h"
 #include "interposer/functions.h"
 #include "interposer/inside.h"
 #include "interposer/observer.h"
 #include "interposer/real.h"
-#include "interposer/steady.h"
 #include "interposer/variant_pack.h"
 #include "interposer/words.h"
 
 namespace {
 
 using convoy::Pass;
+using convoy::interposer::fast_path;
 using convoy::interposer::LegacyCall;
 using convoy::interposer::of_thread;
 using convoy::interposer::real;
-using convoy::interposer::steady;
 
 bool observing() { return !convoy::interposer::Inside::now() && convoy::interposer::observing(); }
 
@@ -36,26 +36,26 @@ cudnnStatus_t pass_on(const LegacyCall& done, Call call) {
 
 constexpr cudnnStatus_t kMissing = CUDNN_STATUS_NOT_SUPPORTED;
 
-// The linker's names for the two ends of CONVOY_STEADY_CODE.
-[[gnu::visibility("hidden")]] extern const char steady_code_begin[] asm("__start_convoy_steady_code");
-[[gnu::visibility("hidden")]] extern const char steady_code_end[] asm("__stop_convoy_steady_code");
+// The linker's names for the two ends of CONVOY_FAST_PATH.
+[[gnu::visibility("hidden")]] extern const char fast_path_begin[] asm("__start_convoy_fast_path");
+[[gnu::visibility("hidden")]] extern const char fast_path_end[] asm("__stop_convoy_fast_path");
 
-inline void fetch_steady_code() {
-  for (const char* line = steady_code_begin; line < steady_code_end; line += 64) {
+inline void fetch_fast_path() {
+  for (const char* line = fast_path_begin; line < fast_path_end; line += 64) {
     __builtin_prefetch(line);
   }
 }
 
-// Calls that are not part of a steady execution: while a program makes its plans.
+// Calls that are not part of an execution on the fast path: while a program makes its plans.
 __attribute__((noinline, cold)) cudnnStatus_t create_seldom(cudnnBackendDescriptorType_t type,
                                                             cudnnBackendDescriptor_t* descriptor) {
   if (real().BackendCreateDescriptor == nullptr) return kMissing;
-  if (observing()) convoy::interposer::begin_steady();
+  if (observing()) convoy::interposer::begin_fast_path();
   const cudnnStatus_t status = real().BackendCreateDescriptor(type, descriptor);
   if (status != CUDNN_STATUS_SUCCESS || !observing()) return status;
   if (type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) {
     convoy::interposer::created(*descriptor, type);
-  } else if (steady.create.load(std::memory_order_acquire) != nullptr) {
+  } else if (fast_path.create.load(std::memory_order_acquire) != nullptr) {
     convoy::interposer::pack_created(*descriptor);
   }
   return status;
@@ -63,7 +63,7 @@ __attribute__((noinline, cold)) cudnnStatus_t create_seldom(cudnnBackendDescript
 
 __attribute__((noinline, cold)) cudnnStatus_t destroy_seldom(cudnnBackendDescriptor_t descriptor) {
   if (real().BackendDestroyDescriptor == nullptr) return kMissing;
-  steady.plans.forget(descriptor);
+  fast_path.plans.forget(descriptor);
   std::shared_ptr<void> last;
   if (observing()) last = convoy::interposer::destroying(descriptor);
   return real().BackendDestroyDescriptor(descriptor);
@@ -98,52 +98,52 @@ __attribute__((noinline, cold)) cudnnStatus_t execute_seldom(cudnnHandle_t handl
 #pragma GCC visibility push(default)
 extern "C" {
 
-CONVOY_STEADY_CODE cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
-                                                              cudnnBackendDescriptor_t* descriptor) {
-  const auto create = steady.create.load(std::memory_order_acquire);
+CONVOY_FAST_PATH cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                                            cudnnBackendDescriptor_t* descriptor) {
+  const auto create = fast_path.create.load(std::memory_order_acquire);
   if (type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR || create == nullptr || convoy::interposer::Inside::now()) {
     return create_seldom(type, descriptor);
   }
-  fetch_steady_code();
-  steady.plans.fetch_expected(of_thread);
+  fetch_fast_path();
+  fast_path.plans.fetch_expected(of_thread);
   const cudnnStatus_t status = create(type, descriptor);
   if (status == CUDNN_STATUS_SUCCESS) convoy::interposer::pack_created(*descriptor);
   return status;
 }
 
-CONVOY_STEADY_CODE cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
-                                                          cudnnBackendAttributeName_t name,
-                                                          cudnnBackendAttributeType_t type, int64_t count,
-                                                          const void* values) {
+CONVOY_FAST_PATH cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                                        cudnnBackendAttributeName_t name,
+                                                        cudnnBackendAttributeType_t type, int64_t count,
+                                                        const void* values) {
   if (!convoy::interposer::is_pack(descriptor)) return set_seldom(descriptor, name, type, count, values);
-  if (!steady.substituting.load(std::memory_order_relaxed)) {
-    return steady.set_attribute(descriptor, name, type, count, values);
+  if (!fast_path.substituting.load(std::memory_order_relaxed)) {
+    return fast_path.set_attribute(descriptor, name, type, count, values);
   }
-  const cudnnStatus_t status = steady.set_attribute(descriptor, name, type, count, values);
+  const cudnnStatus_t status = fast_path.set_attribute(descriptor, name, type, count, values);
   if (status == CUDNN_STATUS_SUCCESS) convoy::interposer::pack_set(descriptor, name, type, count, values);
   return status;
 }
 
-CONVOY_STEADY_CODE cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
-  return convoy::interposer::is_pack(descriptor) ? steady.finalize(descriptor) : finalize_seldom(descriptor);
+CONVOY_FAST_PATH cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  return convoy::interposer::is_pack(descriptor) ? fast_path.finalize(descriptor) : finalize_seldom(descriptor);
 }
 
-CONVOY_STEADY_CODE cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
-                                                     cudnnBackendDescriptor_t variant_pack) {
-  const auto* const settled = steady.plans.find(plan);
+CONVOY_FAST_PATH cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                                   cudnnBackendDescriptor_t variant_pack) {
+  const auto* const settled = fast_path.plans.find(plan);
   if (settled == nullptr) return execute_seldom(handle, plan, variant_pack);
-  steady.plans.follow(*settled, of_thread);
+  fast_path.plans.follow(*settled, of_thread);
   const auto* const stand_in = settled->stand_in.load(std::memory_order_relaxed);
   if (stand_in != nullptr && convoy::interposer::stands_in(*stand_in, handle, variant_pack)) {
     return CUDNN_STATUS_SUCCESS;
   }
-  return steady.execute(handle, plan, variant_pack);
+  return fast_path.execute(handle, plan, variant_pack);
 }
 
-CONVOY_STEADY_CODE cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+CONVOY_FAST_PATH cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
   if (!convoy::interposer::is_pack(descriptor)) return destroy_seldom(descriptor);
   convoy::interposer::pack_destroyed(descriptor);
-  return steady.destroy(descriptor);
+  return fast_path.destroy(descriptor);
 }
 
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
@@ -156,7 +156,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   }
   const cudnnStatus_t status = real().BackendGetAttribute(descriptor, name, type, requested, count, values);
   if (status == CUDNN_STATUS_SUCCESS && name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && type == CUDNN_TYPE_INT64 &&
-      requested >= 1 && values != nullptr && steady.substituting.load(std::memory_order_relaxed) && observing()) {
+      requested >= 1 && values != nullptr && fast_path.substituting.load(std::memory_order_relaxed) && observing()) {
     convoy::interposer::workspace(descriptor, static_cast<int64_t*>(values));
   }
   return status;

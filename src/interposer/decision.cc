@@ -18,10 +18,10 @@ constexpr int kMostTried = 8;  // of which it is found out whether they can be
 
 Candidate plain(const Listed& listed) { return without_automatic(listed.offer.candidate); }
 
-std::vector<Contender> contenders_of(const std::vector<Listed>& listed) {
-  std::vector<Contender> contenders;
-  for (const Listed& each : listed) contenders.push_back({each.notes, each.seconds});
-  return contenders;
+std::vector<RankedConfiguration> ranked_of(const std::vector<Listed>& listed) {
+  std::vector<RankedConfiguration> ranked;
+  for (const Listed& each : listed) ranked.push_back({each.notes, each.seconds});
+  return ranked;
 }
 
 // The notes of `listed` that say what it loses and `other` does not.
@@ -99,10 +99,10 @@ class Decider {
   const std::vector<std::string>& guarded(const Listed& listed) const {
     return choices_.like_benchmark ? listed.offer.hidden_notes : listed.notes;
   }
-  std::vector<Contender> guarded(const std::vector<Listed>& listed) const {
-    std::vector<Contender> contenders;
-    for (const Listed& each : listed) contenders.push_back({guarded(each), each.seconds});
-    return contenders;
+  std::vector<RankedConfiguration> guarded(const std::vector<Listed>& listed) const {
+    std::vector<RankedConfiguration> ranked;
+    for (const Listed& each : listed) ranked.push_back({guarded(each), each.seconds});
+    return ranked;
   }
   std::vector<Listed> ordered(const std::vector<Listed>& listed) const {
     std::vector<Listed> sorted;
@@ -271,7 +271,7 @@ class Decider {
     const bool known = std::all_of(entries().begin(), entries().end(),
                                    [](const Listed& each) { return each.seconds || each.index < 0; });
     if (!known) return;
-    std::vector<int> kept = worth_timing(contenders_of(entries()), {cudnns.notes, {}}, question_.fallback ? 1 : 2);
+    std::vector<int> kept = worth_timing(ranked_of(entries()), {cudnns.notes, {}}, question_.fallback ? 1 : 2);
     const auto least = std::min_element(entries().begin(), entries().end(), [](const Listed& a, const Listed& b) {
       return std::pair(a.seconds == kInfinity, a.workspace) < std::pair(b.seconds == kInfinity, b.workspace);
     });

@@ -2,7 +2,7 @@
 // in front of, too, and are not the program's.
 #pragma once
 
-#include "interposer/steady.h"
+#include "interposer/fast_path.h"
 
 namespace convoy::interposer {
 

@@ -155,7 +155,7 @@ class Observer {
   }
 
   void executed(cudnnBackendDescriptor_t raw, const Owned& owned) {
-    if (!file_) steady.plans.put(raw, owned.stand_in);  // calls are counted for the record alone
+    if (!file_) fast_path.plans.put(raw, owned.stand_in);  // calls are counted for the record alone
     if (owned.plan == nullptr) return;
     benchmark.ran(*owned.row);
     if (owned.plan->calls.fetch_add(1, std::memory_order_relaxed) == 0) steering.ran(*owned.row, owned.plan->offer);
@@ -211,12 +211,12 @@ class Observer {
     owners.lock();
     steering.lock();
     substitution.lock();
-    steady.plans.lock();
+    fast_path.plans.lock();
     lock_loading();
   }
   void unlock() {
     unlock_loading();
-    steady.plans.unlock();
+    fast_path.plans.unlock();
     substitution.unlock();
     steering.unlock();
     owners.unlock();
@@ -455,18 +455,18 @@ cudnnStatus_t offer(cudnnBackendDescriptor_t heuristic, std::int64_t requested, 
   return CUDNN_STATUS_SUCCESS;
 }
 
-void begin_steady() {
+void begin_fast_path() {
   static const bool begun = [] {
     const cuda::CudnnApi& cudnn = real();
     if (cudnn.BackendDestroyDescriptor == nullptr || cudnn.BackendSetAttribute == nullptr ||
         cudnn.BackendFinalize == nullptr || cudnn.BackendExecute == nullptr) {
       return false;
     }
-    steady.destroy = cudnn.BackendDestroyDescriptor;
-    steady.set_attribute = cudnn.BackendSetAttribute;
-    steady.finalize = cudnn.BackendFinalize;
-    steady.execute = cudnn.BackendExecute;
-    steady.create.store(cudnn.BackendCreateDescriptor, std::memory_order_release);
+    fast_path.destroy = cudnn.BackendDestroyDescriptor;
+    fast_path.set_attribute = cudnn.BackendSetAttribute;
+    fast_path.finalize = cudnn.BackendFinalize;
+    fast_path.execute = cudnn.BackendExecute;
+    fast_path.create.store(cudnn.BackendCreateDescriptor, std::memory_order_release);
     return true;
   }();
   static_cast<void>(begun);

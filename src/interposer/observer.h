@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "interposer/fast_path.h"
 #include "interposer/legacy.h"
-#include "interposer/steady.h"
 
 namespace convoy::interposer {
 
@@ -16,8 +16,8 @@ namespace convoy::interposer {
 // program's cuDNN is of the major version that is understood here. Decided once, at the first call.
 bool observing();
 
-// From now on executions go by what lies together (steady.h), where the program's cuDNN has all of it.
-void begin_steady();
+// From now on executions go by what lies together (fast_path.h), where the program's cuDNN has all of it.
+void begin_fast_path();
 
 void created(cudnnBackendDescriptor_t raw, cudnnBackendDescriptorType_t type);
 void set(cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,

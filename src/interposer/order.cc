@@ -21,7 +21,7 @@ unsigned losses_of(const std::vector<std::string>& notes) {
   return losses;
 }
 
-std::vector<int> order_by_time(const std::vector<Contender>& offered) {
+std::vector<int> order_by_time(const std::vector<RankedConfiguration>& offered) {
   std::vector<int> left(offered.size());
   for (std::size_t i = 0; i < left.size(); ++i) left[i] = static_cast<int>(i);
   std::vector<int> order;
@@ -31,12 +31,12 @@ std::vector<int> order_by_time(const std::vector<Contender>& offered) {
     unsigned common = ~0u;
     std::optional<double> least;
     for (auto each = left.begin(); each != left.end(); ++each) {
-      const Contender& contender = offered[*each];
-      if (!contender.seconds) break;  // nobody knows whether what follows is faster
-      const unsigned losses = losses_of(contender.notes);
-      const bool fastest = !least || *contender.seconds < *least;
+      const RankedConfiguration& configuration = offered[*each];
+      if (!configuration.seconds) break;  // nobody knows whether what follows is faster
+      const unsigned losses = losses_of(configuration.notes);
+      const bool fastest = !least || *configuration.seconds < *least;
       if (fastest && (losses & ~common) == 0) next = each;
-      if (fastest) least = contender.seconds;
+      if (fastest) least = configuration.seconds;
       common &= losses;
     }
     order.push_back(*next);
@@ -45,11 +45,11 @@ std::vector<int> order_by_time(const std::vector<Contender>& offered) {
   return order;
 }
 
-std::optional<std::size_t> place_in(const std::vector<Contender>& ordered, const Contender& more) {
+std::optional<std::size_t> place_in(const std::vector<RankedConfiguration>& ordered, const RankedConfiguration& more) {
   const unsigned losses = losses_of(more.notes);
   for (std::size_t place = 0; place < ordered.size(); ++place) {
     for (std::size_t i = place; i < ordered.size(); ++i) {
-      const Contender& passed = ordered[i];
+      const RankedConfiguration& passed = ordered[i];
       const unsigned own = losses_of(passed.notes);
       if (!passed.seconds || !(more.seconds < *passed.seconds) || (losses & ~own) != 0) break;
       if (own == losses && *passed.seconds < std::numeric_limits<double>::infinity()) return place;
@@ -58,7 +58,8 @@ std::optional<std::size_t> place_in(const std::vector<Contender>& ordered, const
   return std::nullopt;
 }
 
-std::vector<int> worth_timing(const std::vector<Contender>& ordered, const Contender& cudnns, std::size_t least) {
+std::vector<int> worth_timing(const std::vector<RankedConfiguration>& ordered, const RankedConfiguration& cudnns,
+                              std::size_t least) {
   constexpr double kNear = 1.25;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto seconds = [&](std::size_t i) { return ordered[i].seconds.value_or(kInfinity); };

@@ -15,7 +15,7 @@ inline constexpr double kFaster = 0.98;
 inline constexpr double kLaunch = 1.5e-6;
 
 // A configuration as the order sees it.
-struct Contender {
+struct RankedConfiguration {
   std::vector<std::string> notes;  // cuDNN's, and those that known.cc adds
   std::optional<double> seconds;   // where it was measured; infinite: it failed then
 };
@@ -27,15 +27,16 @@ unsigned losses_of(const std::vector<std::string>& notes);
 // was not measured, nor before one that is more precise or more deterministic. So whatever notes the caller filters by,
 // the first one that is left to it was measured to be as fast as the first one of cuDNN's own order, or is that one,
 // and has no note that that one has not.
-std::vector<int> order_by_time(const std::vector<Contender>& offered);
+std::vector<int> order_by_time(const std::vector<RankedConfiguration>& offered);
 
 // Where one that cuDNN did not offer may be put into a list in that order, so that it stays true of all filters: before
 // slower ones that lose no less, one of which passes every filter that this one passes. Nothing: nowhere.
-std::optional<std::size_t> place_in(const std::vector<Contender>& ordered, const Contender& more);
+std::optional<std::size_t> place_in(const std::vector<RankedConfiguration>& ordered, const RankedConfiguration& more);
 
 // Of a list that a program times, those that it need time: which are within 1.25 times the fastest of those that lose
 // no more. At least `least` of them, and one that loses no more than `cudnns`, the first of cuDNN's own list. Indices,
 // ascending.
-std::vector<int> worth_timing(const std::vector<Contender>& ordered, const Contender& cudnns, std::size_t least);
+std::vector<int> worth_timing(const std::vector<RankedConfiguration>& ordered, const RankedConfiguration& cudnns,
+                              std::size_t least);
 
 }  // namespace convoy::interposer

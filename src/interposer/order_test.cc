@@ -12,7 +12,9 @@ namespace {
 
 using Order = std::vector<int>;
 
-Contender of(std::optional<double> seconds, std::vector<std::string> notes = {}) { return {std::move(notes), seconds}; }
+RankedConfiguration of(std::optional<double> seconds, std::vector<std::string> notes = {}) {
+  return {std::move(notes), seconds};
+}
 
 TEST(Order, FasterOnesGoFirst) {
   EXPECT_EQ(order_by_time({of(3.0), of(1.0), of(2.0)}), (Order{1, 2, 0}));
@@ -35,8 +37,8 @@ TEST(Order, HoldsForEveryFilter) {
   const std::vector<std::string> losses = {"NONDETERMINISTIC", "TENSOR_CORE", "REDUCED_PRECISION_REDUCTION"};
   std::mt19937 random(7);
   for (int round = 0; round < 2000; ++round) {
-    std::vector<Contender> offered(1 + random() % 8);
-    for (Contender& each : offered) {
+    std::vector<RankedConfiguration> offered(1 + random() % 8);
+    for (RankedConfiguration& each : offered) {
       if (random() % 4 != 0) each.seconds = 1.0 + random() % 5;
       for (const std::string& loss : losses) {
         if (random() % 3 == 0) each.notes.push_back(loss);
@@ -90,31 +92,33 @@ TEST(Order, AddedOnesKeepItsPromise) {
   int moved = 0;
   for (int round = 0; round < 4000; ++round) {
     const auto any = [&] {
-      Contender made;
+      RankedConfiguration made;
       for (const std::string& loss : losses) {
         if (random() % 3 == 0) made.notes.push_back(loss);
       }
       return made;
     };
-    std::vector<Contender> offered(1 + random() % 6);
-    for (Contender& each : offered) {
+    std::vector<RankedConfiguration> offered(1 + random() % 6);
+    for (RankedConfiguration& each : offered) {
       each = any();
       if (random() % 4 != 0) each.seconds = 2.0 + random() % 5;
     }
-    Contender more = any();
+    RankedConfiguration more = any();
     more.seconds = 1.0 + random() % 4;
-    std::vector<Contender> all;
+    std::vector<RankedConfiguration> all;
     for (const int i : order_by_time(offered)) all.push_back(offered[i]);
     const auto place = place_in(all, more);
     if (!place) continue;
     all.insert(all.begin() + static_cast<std::ptrdiff_t>(*place), more);
     for (const unsigned filter : {0u, 1u, 2u, 3u, 16u, 17u, 18u, 19u}) {
-      const auto passes = [&](const Contender& contender) { return (losses_of(contender.notes) & filter) == 0; };
+      const auto passes = [&](const RankedConfiguration& configuration) {
+        return (losses_of(configuration.notes) & filter) == 0;
+      };
       const auto before = std::find_if(offered.begin(), offered.end(), passes);
       const auto after = std::find_if(all.begin(), all.end(), passes);
       ASSERT_TRUE(before != offered.end() || after == all.end()) << "it is as if it were not there";
       if (after == all.end()) continue;
-      const Contender& taken = *after;
+      const RankedConfiguration& taken = *after;
       EXPECT_EQ(losses_of(taken.notes) & ~losses_of(before->notes), 0u);
       if (taken.notes == before->notes && taken.seconds == before->seconds) continue;
       ASSERT_TRUE(taken.seconds && before->seconds);

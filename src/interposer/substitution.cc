@@ -12,11 +12,11 @@
 
 #include "base/shared_library.h"
 #include "interposer/configurations.h"
+#include "interposer/fast_path.h"
 #include "interposer/inside.h"
 #include "interposer/order.h"
 #include "interposer/process.h"
 #include "interposer/real.h"
-#include "interposer/steady.h"
 #include "interposer/variant_pack.h"
 
 namespace convoy::interposer {
@@ -109,7 +109,7 @@ std::string Substitution::unfit(const Substitute& substitute, const Offer& repla
 
 const StandIn* Substitution::put(const Replaceable& plan, const Substitute& substitute) {
   if (plan.timed) carriers_.insert_or_assign(&plan.row, plan.plan.offer.candidate);
-  steady.substituting.store(true, std::memory_order_relaxed);
+  fast_path.substituting.store(true, std::memory_order_relaxed);
   return &stand_ins_.emplace_back(StandIn{&substitute, plan.operands, plan.row, plan.plan});
 }
 

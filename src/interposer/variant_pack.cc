@@ -21,8 +21,8 @@ void* VariantPack::pointer_of(std::int64_t uid) const {
   return found == end ? nullptr : pointers[static_cast<std::size_t>(found - uids.begin())];
 }
 
-CONVOY_STEADY_CODE void pack_set(cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name,
-                                 cudnnBackendAttributeType_t type, std::int64_t count, const void* values) {
+CONVOY_FAST_PATH void pack_set(cudnnBackendDescriptor_t raw, cudnnBackendAttributeName_t name,
+                               cudnnBackendAttributeType_t type, std::int64_t count, const void* values) {
   if (raw != of_thread.pack) return;
   VariantPack& held = of_thread.held;
   if (name == CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS && type == CUDNN_TYPE_INT64) {

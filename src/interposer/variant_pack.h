@@ -7,14 +7,14 @@
 #include <atomic>
 #include <cstdint>
 
-#include "interposer/steady.h"
+#include "interposer/fast_path.h"
 
 namespace convoy::interposer {
 
 // The calling thread made a variant pack.
 inline void pack_created(cudnnBackendDescriptor_t raw) {
   of_thread.pack = raw;
-  of_thread.destroyed = steady.destroyed_elsewhere.load(std::memory_order_relaxed);
+  of_thread.destroyed = fast_path.destroyed_elsewhere.load(std::memory_order_relaxed);
   of_thread.plain = true;
   of_thread.held.uid_count = of_thread.held.pointer_count = 0;
   of_thread.held.workspace = nullptr;
@@ -23,7 +23,7 @@ inline void pack_created(cudnnBackendDescriptor_t raw) {
 // Whether it is the one that the calling thread made last, so that nobody has to look for anything else about it.
 inline bool is_pack(cudnnBackendDescriptor_t raw) {
   return raw != nullptr && raw == of_thread.pack &&
-         of_thread.destroyed == steady.destroyed_elsewhere.load(std::memory_order_relaxed);
+         of_thread.destroyed == fast_path.destroyed_elsewhere.load(std::memory_order_relaxed);
 }
 
 // It filled one.
@@ -35,7 +35,7 @@ inline void pack_destroyed(cudnnBackendDescriptor_t raw) {
   if (raw == of_thread.pack) {
     of_thread.pack = nullptr;
   } else {
-    steady.destroyed_elsewhere.fetch_add(1, std::memory_order_relaxed);
+    fast_path.destroyed_elsewhere.fetch_add(1, std::memory_order_relaxed);
   }
 }
 

@@ -71,10 +71,10 @@ std::vector<std::pair<std::string, std::string>> figures_of(const NetworkReport&
 HtmlTable plans_table(const NetworkReport& report) {
   HtmlTable table;
   table.column("plan")
-      .column("a run", Align::right, "median of turns; with the other plans in one process")
-      .column("+-", Align::right, "95% confidence of the median; ?: fewer than 5 turns")
+      .column("a run", Align::right, "median of runs, interleaved with those of the other plans")
+      .column("+-", Align::right, "95% confidence of the median; ?: fewer than 5 runs")
       .column("undisturbed", Align::right, "sum of what each step takes while nobody else uses the processor")
-      .column("x first", Align::right, "median of the turns' ratios")
+      .column("x first", Align::right, "median of the rounds' ratios")
       .column("predicted", Align::right, "the sum of the plan's lines")
       .column("run / predicted", Align::right)
       .column("lines measured", Align::right, "whose cost the tuning database knows; the others are predicted")

@@ -21,7 +21,7 @@ struct LineCost {
   bool measured = false;  // else predicted
 };
 
-// A step as it ran in turns with the other plans.
+// A step as it ran interleaved with the other plans.
 struct PlannedStep {
   NetworkStep step;
   double seconds = 0;            // median

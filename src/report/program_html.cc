@@ -80,7 +80,7 @@ void add_details(HtmlPage& page, const Convolution& convolution) {
   if (convolution.caches) facts.emplace_back("caches", std::string(name_of(*convolution.caches)));
   page.facts(facts);
   HtmlTable table;
-  table.column("offered", Align::right, "place in cuDNN's order")
+  table.column("offered", Align::right, "position in cuDNN's order")
       .column("algorithm")
       .column("time", Align::right)
       .column("workspace", Align::right)

@@ -9,18 +9,18 @@ namespace {
 double doubt(const Measurement& m) {
   constexpr double least = 0.01;  // what the medians of two equal plans differ by
   constexpr double rough = 0.1;   // of few samples
-  return m.samples < enough_samples ? rough : std::max(least, relative_uncertainty(m.spread, m.samples));
+  return m.samples < kEnoughSamples ? rough : std::max(least, relative_uncertainty(m.spread, m.samples));
 }
 
 }  // namespace
 
 double relative_uncertainty(double spread, int samples) {
-  return samples < enough_samples ? 1 : 1.57 * spread / std::sqrt(static_cast<double>(samples));
+  return samples < kEnoughSamples ? 1 : 1.57 * spread / std::sqrt(static_cast<double>(samples));
 }
 
 bool may_be_disturbed(const Measurement& m, DeviceKind device) {
-  return device == DeviceKind::cpu && m.state != MeasurementState::complete && m.samples < enough_samples &&
-         m.median_seconds <= longest_disturbance_seconds;
+  return device == DeviceKind::cpu && m.state != MeasurementState::complete && m.samples < kEnoughSamples &&
+         m.median_seconds <= kLongestDisturbanceSeconds;
 }
 
 bool seems_disturbed(const Measurement& m, double predicted_seconds, DeviceKind device) {

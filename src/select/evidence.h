@@ -6,10 +6,10 @@
 namespace convoy::selection {
 
 // Fewer samples say nothing of how far their median may be off.
-inline constexpr int enough_samples = 5;
+inline constexpr int kEnoughSamples = 5;
 // What else runs on the machine is in the way of a run for a slice of the processor's time, or a few: a time above this
 // is its own.
-inline constexpr double longest_disturbance_seconds = 0.03;
+inline constexpr double kLongestDisturbanceSeconds = 0.03;
 
 // Half-width of a 95% confidence interval of a median, relative to it: 1.57 * IQR / sqrt(n) (McGill, Tukey and Larsen,
 // "Variations of Box Plots", 1978), of the spread that is IQR over median. 1 for fewer than enough_samples.

@@ -11,13 +11,13 @@
 
 #include "device/cuda/device.h"
 #include "device/cuda/errors.h"
+#include "device/cuda/measuring_lock.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/module.h"
 #include "device/cuda/nvml.h"
 #include "device/cuda/observe.h"
 #include "device/cuda/stream.h"
 #include "device/cuda/tensor_map.h"
-#include "device/cuda/turn.h"
 
 namespace convoy::cuda {
 namespace {
@@ -237,7 +237,7 @@ TEST(FakeDriver, OneAtATimeHasADevicesTurn) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 5; ++i) {
-        const Turn turn(0);
+        const MeasuringLock lock(0);
         most = std::max(most.load(), ++inside);
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         --inside;
@@ -246,7 +246,7 @@ TEST(FakeDriver, OneAtATimeHasADevicesTurn) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(most, 1);
-  const Turn here(0), there(1);  // each device has its own
+  const MeasuringLock here(0), there(1);  // each device has its own
 }
 
 }  // namespace

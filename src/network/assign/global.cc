@@ -79,7 +79,7 @@ class Choices {
       if (has_layout(value)) {
         CONVOY_CHECK(add_value(static_cast<int>(v), producers[v], readers[v]));
       } else {
-        CONVOY_CHECK(add_handovers(static_cast<int>(v), producers[v], readers[v]));
+        CONVOY_CHECK(add_cache_transfers(static_cast<int>(v), producers[v], readers[v]));
       }
     }
     LayoutProblem result{.problem = std::move(problem_),
@@ -275,7 +275,7 @@ class Choices {
   }
   // What a reader pays besides for a value that other threads wrote.
   double to_hand_over(int value, const Format& written, Threads by, Threads to) const {
-    return by == to ? 0 : handover_seconds(described(graph_.values[value], written), chooser_.request().threads);
+    return by == to ? 0 : cache_transfer_seconds(described(graph_.values[value], written), chooser_.request().threads);
   }
   bool same(int value, const Format& a, const Format& b) const {
     return same_bytes(described(graph_.values[value], a), described(graph_.values[value], b));
@@ -318,7 +318,7 @@ class Choices {
   }
 
   // Of one that lies in one way only.
-  Result<void> add_handovers(int value, int producer, std::vector<int> readers) {
+  Result<void> add_cache_transfers(int value, int producer, std::vector<int> readers) {
     if (producer == kAbsent || !is_planned(producer)) return {};
     std::ranges::sort(readers);
     readers.erase(std::unique(readers.begin(), readers.end()), readers.end());

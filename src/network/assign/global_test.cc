@@ -76,7 +76,8 @@ class Global : public testing::Test {
     for (const int value : values) {
       const int producer = value == kAbsent ? kAbsent : producers[value];
       if (producer == kAbsent || sides[producer].threads == sides[node].threads) continue;
-      seconds += handover_seconds(described(graph.values[value], sides[producer].writes), chooser.request().threads);
+      seconds +=
+          cache_transfer_seconds(described(graph.values[value], sides[producer].writes), chooser.request().threads);
     }
     return seconds;
   }

@@ -306,7 +306,7 @@ LiveBytes live_bytes(const Graph& graph, const LayoutProblem& layouts, const std
   return Points(graph, layouts, exports).run();
 }
 
-std::vector<int> values_of_tail(const Graph& graph) {
+std::vector<int> values_of_dynamic_subgraph(const Graph& graph) {
   std::set<int> made_there;
   std::vector<int> read;
   for (const Node& node : graph.nodes) {

@@ -21,6 +21,6 @@ struct LiveBytes {
 LiveBytes live_bytes(const Graph& graph, const LayoutProblem& layouts, const std::vector<int>& exports);
 
 // Values that nodes read whose sizes are known only when they run: kept until the end, row-major.
-std::vector<int> values_of_tail(const Graph& graph);
+std::vector<int> values_of_dynamic_subgraph(const Graph& graph);
 
 }  // namespace convoy::network

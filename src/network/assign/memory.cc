@@ -44,7 +44,7 @@ class MemorySearch {
       : graph_(graph),
         layouts_(layouts),
         goal_(goal),
-        exports_(values_of_tail(graph)),
+        exports_(values_of_dynamic_subgraph(graph)),
         live_(live_bytes(graph, layouts, exports_)) {
     weights_.name = "weights";
     for (std::size_t n = 0; n < layouts_.options.size(); ++n) {

@@ -161,7 +161,7 @@ TEST_F(MemoryGoals, CountWhatLoweringFindsAlive) {
     Chooser chooser(options_, {}, {});
     const auto layouts = layout_problem(graph, f32_of(graph), chooser, {.least = true});
     ASSERT_TRUE(layouts.ok());
-    const LiveBytes live = live_bytes(graph, *layouts, values_of_tail(graph));
+    const LiveBytes live = live_bytes(graph, *layouts, values_of_dynamic_subgraph(graph));
     for (int trial = 0; trial < 20; ++trial) {
       std::vector<int> choice(layouts->problem.size());
       for (int& each : choice) {
@@ -171,7 +171,7 @@ TEST_F(MemoryGoals, CountWhatLoweringFindsAlive) {
         } while (layouts->problem.nodes()[node].costs[each] == solver::kForbidden);
       }
       ASSERT_TRUE(choose_shared(*layouts, choice)) << model;
-      const auto bytes = activation_bytes(graph, layouts->chosen(choice).sides, values_of_tail(graph));
+      const auto bytes = activation_bytes(graph, layouts->chosen(choice).sides, values_of_dynamic_subgraph(graph));
       ASSERT_TRUE(bytes.ok()) << bytes.error().message;
       EXPECT_EQ(counted(live, choice), bytes->live) << model;
     }
@@ -289,7 +289,7 @@ TEST_F(MemoryGoals, WhatIsReadBehindThePlanIsKeptUntilTheEnd) {
   b.output(b.conv(b.conv(b.conv(x, 12, 12, 3), 12, 12, 3), 12, 4, 1));
   b.output(b.node("NonZero", {x}));  // of a size that nobody knows before
   const Graph graph = with_passes(b.graph, options_.cpu);
-  const std::vector<int> kept = values_of_tail(graph);
+  const std::vector<int> kept = values_of_dynamic_subgraph(graph);
   ASSERT_EQ(kept.size(), 1U);
   options_.how = "global";
   options_.memory.least = true;

@@ -57,12 +57,12 @@ std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> ty
 std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> types, Chooser& chooser, Layout layout);
 
 // The layouts of nchw, nhwc and the processor's blocks, the types that each node may have, the fusions, and the
-// threads, that take least in all: convolutions, operators, conversions, and handovers between threads, by CostTable's
-// costs. Convolutions may read and write in different layouts; what they don't take over works in the one they write.
-// Where errors are known, the squares of those of narrow nodes add up to NetworkOptions::error_limit's at most. A
-// value that several read is converted once for all of them. It is the optimum of a partitioned boolean quadratic
-// problem (solver/solver.h); Anderson and Gregg, "Optimal DNN Primitive Selection with Partitioned Boolean Quadratic
-// Programming", CGO 2018.
+// threads, that take least in all: convolutions, operators, conversions, and cache transfers between threads, by
+// CostTable's costs. Convolutions may read and write in different layouts; what they don't take over works in the one
+// they write. Where errors are known, the squares of those of narrow nodes add up to NetworkOptions::error_limit's at
+// most. A value that several read is converted once for all of them. It is the optimum of a partitioned boolean
+// quadratic problem (solver/solver.h); Anderson and Gregg, "Optimal DNN Primitive Selection with Partitioned Boolean
+// Quadratic Programming", CGO 2018.
 struct GlobalForms {
   Forms forms;
   double seconds = 0;  // of the lines that the plan will have

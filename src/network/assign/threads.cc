@@ -28,16 +28,16 @@ std::optional<double> alone(const Graph& graph, const Node& node, const NodeAssi
 
 // Seconds, and seconds a byte of what another thread has written, so far as that is in its cache only. An Intel Xeon
 // (Emerald Rapids) takes 0.11 ns a byte of up to 128 KB and 0.06 of 512, AMD's Zen 3 0.04 to 0.07, both with two
-// threads and the first with 16 (bench/handover.cc).
-constexpr double kOfHandover = 0.2e-6;
+// threads and the first with 16 (bench/cache_transfer.cc).
+constexpr double kOfTransfer = 0.2e-6;
 constexpr double kOfByte = 0.11e-9;
 constexpr double kMostBytes = 256 << 10;
 
 }  // namespace
 
-double handover_seconds(const TensorDesc& value, int threads) {
+double cache_transfer_seconds(const TensorDesc& value, int threads) {
   const double elsewhere = 1 - 1.0 / threads;
-  return kOfHandover + kOfByte * elsewhere * std::min(static_cast<double>(value.bytes()), kMostBytes);
+  return kOfTransfer + kOfByte * elsewhere * std::min(static_cast<double>(value.bytes()), kMostBytes);
 }
 
 // Only the last steps: coming back to all threads, which may sleep by then, has to be paid as well, and predictions are

@@ -15,11 +15,11 @@ inline constexpr double kSecondsOfAllThreads = 3e-6;
 void choose_threads(const Graph& graph, Assignment& assignment, Chooser& chooser);
 
 // Whether a step may be better on one thread, by the seconds that it takes so and on all: it may be slower alone by
-// what its neighbours then save in handovers.
+// what its neighbours then save in cache transfers.
 constexpr bool may_be_better_on_one(double on_one, double on_all) { return on_one < on_all + 3e-6; }
 
 // What a step takes longer where its input was written by all of `threads` and it runs on one of them, or the other way
 // round: it reads what lies in another core's cache.
-double handover_seconds(const TensorDesc& value, int threads);
+double cache_transfer_seconds(const TensorDesc& value, int threads);
 
 }  // namespace convoy::network

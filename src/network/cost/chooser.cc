@@ -68,9 +68,9 @@ Result<void> Chooser::measure_announced() {
   const double end = monotonic_seconds() + left;
   const std::vector<double> weights(all.size(), 1);
   std::vector<bool> measured_now(all.size(), false);
-  const auto take = [&](const selection::Turn& turn) -> Result<selection::TurnOutcome> {
+  const auto take = [&](const selection::Slice& turn) -> Result<selection::SliceOutcome> {
     const ConvQuery& query = all[turn.problem];
-    if (options_.selection.likely_only && !turn.likely_only) return selection::TurnOutcome{.settled = true};
+    if (options_.selection.likely_only && !turn.likely_only) return selection::SliceOutcome{.settled = true};
     SelectionOptions options = options_.selection;
     options.budget_seconds = turn.seconds;
     options.likely_only = turn.likely_only;
@@ -88,9 +88,9 @@ Result<void> Chooser::measure_announced() {
     }
     const bool settled = selection.ok() ? !selection->partial : !turn.likely_only;
     known_[query].choice = std::move(selection);
-    return selection::TurnOutcome{settled, measured};
+    return selection::SliceOutcome{settled, measured};
   };
-  CONVOY_CHECK(selection::take_turns(
+  CONVOY_CHECK(selection::measure_in_rounds(
       weights, [&] { return end - monotonic_seconds(); }, take));
   const double rest = end - monotonic_seconds();
   left = rest > 0 ? rest : -1;

@@ -51,7 +51,7 @@ TEST(CostTable, AStepsCostIsThatOfItsThreadsAndPlace) {
     const PlanRequest request{.threads = threads, .cpu = cpu_features()};
     ASSERT_TRUE(store
                     .store(measurement_key(*relu, request, CacheState::cold), {.candidate = candidate_of(*relu),
-                                                                               .revision = selection::step_revision,
+                                                                               .revision = selection::kStepRevision,
                                                                                .provider = selection::step_provider(),
                                                                                .median_seconds = seconds,
                                                                                .samples = 9})

@@ -124,7 +124,7 @@ double relative_tolerance(DataType type) {
   return type == DataType::bf16 ? 0x1p-6 : type == DataType::f16 ? 0x1p-9 : type == DataType::f64 ? 1e-10 : 1e-4;
 }
 
-void soil(const std::vector<HostTensor>& tensors, int byte) {
+void poison(const std::vector<HostTensor>& tensors, int byte) {
   for (const HostTensor& tensor : tensors) {
     std::memset(tensor.data.get(), byte, static_cast<std::size_t>(tensor.desc.bytes()));
   }
@@ -134,8 +134,8 @@ void soil(const std::vector<HostTensor>& tensors, int byte) {
 Result<double> compare_with_row_major(const OpProblem& problem, const PreparedOp& prepared, const PlanRequest& request,
                                       ThreadTeam& team, Scratch& workspace) {
   CONVOY_TRY(const PreparedOp other, prepare(row_major(problem), request, prepared.inputs));
-  soil(prepared.outputs, 0xff);
-  soil(other.outputs, 0);
+  poison(prepared.outputs, 0xff);
+  poison(other.outputs, 0);
   CONVOY_CHECK(prepared.run(team, workspace));
   CONVOY_CHECK(other.run(team, workspace));
   double worst = 0;
@@ -295,7 +295,7 @@ Result<StepMeasurement> measure_step(const StepProblem& problem, const PlanReque
   StepMeasurement result;
   Measurement& measurement = result.measurement;
   measurement.candidate = candidate_of(problem);
-  measurement.revision = selection::step_revision;
+  measurement.revision = selection::kStepRevision;
   measurement.provider = selection::step_provider();
   Result<double> error = 0.0;
   if (const auto* wanted = std::get_if<ConversionProblem>(&problem)) {

@@ -134,11 +134,11 @@ TEST(StepMeasurement, IsStoredAndFoundAgain) {
 
   const MeasurementKey key = measurement_key(problems[0], kRequest, CacheState::cold);
   Measurement outdated = store.find(key)->front();
-  outdated.revision = selection::step_revision - 1;
+  outdated.revision = selection::kStepRevision - 1;
   ASSERT_TRUE(store.store(key, outdated).ok());
   EXPECT_FALSE(find_step(store, problems[0], kRequest, CacheState::cold));
   Measurement failed = outdated;
-  failed.revision = selection::step_revision;
+  failed.revision = selection::kStepRevision;
   failed.failure = Error{ErrorCode::wrong_result, "differs"};
   ASSERT_TRUE(store.store(key, failed).ok());
   EXPECT_FALSE(find_step(store, problems[0], kRequest, CacheState::cold));
@@ -184,7 +184,7 @@ void remember(MeasurementStore& store, const NetworkOptions& options, const Step
               CacheState caches = CacheState::warm) {
   Measurement m;
   m.candidate = candidate_of(problem);
-  m.revision = selection::step_revision;
+  m.revision = selection::kStepRevision;
   m.provider = selection::step_provider();
   m.median_seconds = seconds;
   m.samples = 9;

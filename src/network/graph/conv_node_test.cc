@@ -132,7 +132,7 @@ void run_case(const fs::path& folder) {
   for (const HostTensor& input : inputs) descs.push_back(input.desc);
   auto session = (*network)->prepare(descs, test_options());
   ASSERT_TRUE(session.ok()) << session.error().message;
-  // Twice: the second run finds what the first left behind (arena, a tail prepared before).
+  // Twice: the second run finds what the first left behind (arena, a dynamic subgraph prepared before).
   for (int round = 0; round < 2; ++round) {
     auto outputs = (*session)->run(inputs);
     ASSERT_TRUE(outputs.ok()) << outputs.error().message;

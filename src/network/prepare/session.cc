@@ -12,9 +12,9 @@
 #include "network/graph/infer.h"
 #include "network/prepare/decide.h"
 #include "network/prepare/improve.h"
+#include "network/run/dynamic_subgraph.h"
 #include "network/run/graph_session.h"
 #include "network/run/lower.h"
-#include "network/run/tail.h"
 
 namespace convoy::network {
 namespace {
@@ -33,7 +33,7 @@ class StepLog {
 };
 
 // Its nodes are in no plan, and nothing is measured while it runs.
-PrepareSettings settings_of_tail(PrepareSettings settings) {
+PrepareSettings settings_of_dynamic_subgraph(PrepareSettings settings) {
   settings.options.plan.reset();
   settings.options.kept_plans.clear();
   settings.options.selection.mode = SelectionMode::heuristic;
@@ -48,7 +48,7 @@ PrepareSettings settings_of_tail(PrepareSettings settings) {
 }
 
 // The graph's inputs and outputs, beside what was lowered; those of a part of the batch.
-Prepared prepared_of(const Graph& graph, Lowered lowered, std::unique_ptr<Tail> tail) {
+Prepared prepared_of(const Graph& graph, Lowered lowered, std::unique_ptr<DynamicSubgraph> dynamic_subgraph) {
   Prepared prepared{.lowered = std::move(lowered)};
   for (const int id : graph.inputs) {
     prepared.inputs.push_back(graph.values[id].desc);
@@ -58,10 +58,10 @@ Prepared prepared_of(const Graph& graph, Lowered lowered, std::unique_ptr<Tail> 
     prepared.outputs.emplace_back(graph.values[id].desc);
     prepared.output_names.push_back(graph.values[id].name);
   }
-  if (tail) {
-    for (const int k : tail->outputs()) prepared.outputs[static_cast<std::size_t>(k)].reset();
+  if (dynamic_subgraph) {
+    for (const int k : dynamic_subgraph->outputs()) prepared.outputs[static_cast<std::size_t>(k)].reset();
   }
-  prepared.tail = std::move(tail);
+  prepared.dynamic_subgraph = std::move(dynamic_subgraph);
   return prepared;
 }
 
@@ -96,22 +96,23 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, cons
   CONVOY_TRY(Decided decided, decide(std::move(improved.graph), improved.header, chooser));
   done("decide", fmt::format("{} nodes, {} remarks", decided.graph.nodes.size(), decided.remarks.size()));
 
-  CONVOY_TRY(std::unique_ptr<Tail> tail, Tail::make(decided.graph, settings_of_tail(settings)));
-  if (tail && settings.options.cuda) {
+  CONVOY_TRY(std::unique_ptr<DynamicSubgraph> dynamic_subgraph,
+             DynamicSubgraph::make(decided.graph, settings_of_dynamic_subgraph(settings)));
+  if (dynamic_subgraph && settings.options.cuda) {
     decided.remarks.push_back(fmt::format(
         "{} nodes whose sizes are known when they run only: on the processor, with copies",
         std::ranges::count_if(decided.graph.nodes, [&](const Node& node) { return !is_static(decided.graph, node); })));
   }
-  done("tail", fmt::format("{} rows", tail ? tail->rows().size() : 0));
+  done("dynamic_subgraph", fmt::format("{} rows", dynamic_subgraph ? dynamic_subgraph->rows().size() : 0));
 
-  const std::span<const int> exports = tail ? tail->exports() : std::span<const int>();
+  const std::span<const int> exports = dynamic_subgraph ? dynamic_subgraph->exports() : std::span<const int>();
   CONVOY_TRY(Lowered lowered, lower(decided.graph, decided.assignment, exports, {chooser.places(), settings.engines}));
   if (auto remark = remark_on_workspace(lowered.program, settings.options.selection.filter.workspace_limit)) {
     decided.remarks.push_back(*std::move(remark));
   }
   done("lower", fmt::format("{} steps", lowered.program.steps.size()));
 
-  Prepared prepared = prepared_of(decided.graph, std::move(lowered), std::move(tail));
+  Prepared prepared = prepared_of(decided.graph, std::move(lowered), std::move(dynamic_subgraph));
   for (const Place& place : chooser.places()) prepared.devices.push_back(place.device);
   prepared.home = chooser.home();
   prepared.graphs = settings.options.graphs;

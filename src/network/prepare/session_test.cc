@@ -322,7 +322,7 @@ TEST(Preparing, LogsALineForEachStep) {
               }).ok());
   const auto session = session_of(b.graph);
   ASSERT_TRUE(set_log(LogLevel::off, {}).ok());
-  EXPECT_EQ(steps, (std::vector<std::string>{"improve", "decide", "tail", "lower", "allocate"}));
+  EXPECT_EQ(steps, (std::vector<std::string>{"improve", "decide", "dynamic_subgraph", "lower", "allocate"}));
 }
 
 TEST(Zoo, ModelsRunAndKeepTheirVariance) {

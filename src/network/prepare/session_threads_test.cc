@@ -48,7 +48,7 @@ Graph residual_graph(std::int64_t images = 1) {
 }
 
 // What comes after NonZero is planned for as many elements as each input has.
-Graph graph_with_a_tail() {
+Graph graph_with_a_dynamic_subgraph() {
   GraphBuilder b;
   const int x = b.node("Relu", {b.conv(b.input("x", {1, 3, 16, 16}), 3, 8, 3)});
   const int found = b.node("NonZero", {x});
@@ -124,8 +124,8 @@ TEST(SessionThreads, EightGetTheBitsOfOne) {
   EXPECT_LE(session->runs_at_once(), kThreads);
 }
 
-TEST(SessionThreads, EachHasATailOfItsOwn) {
-  const Graph graph = graph_with_a_tail();
+TEST(SessionThreads, EachHasADynamicSubgraphOfItsOwn) {
+  const Graph graph = graph_with_a_dynamic_subgraph();
   const auto session = session_of(graph, options_of(1));
   ASSERT_NE(session, nullptr);
   ASSERT_EQ(session->steps().back().implementation, "planned at run time") << session->steps().back().nodes;

@@ -1,6 +1,7 @@
-// A graph whose shapes are known only when it runs: the tail of a network, or the body of an If or a Loop. What depends
-// on shapes is planned when they are there, node by node, and kept for the next run with the same ones; convolutions
-// and products with constant matrices are prepared together with what follows them, as a network of their own.
+// A graph whose shapes are known only when it runs: the dynamic subgraph of a network, or the body of an If or a Loop.
+// What depends on shapes is planned when they are there, node by node, and kept for the next run with the same ones;
+// convolutions and products with constant matrices are prepared together with what follows them, as a network of their
+// own.
 #pragma once
 
 #include <memory>

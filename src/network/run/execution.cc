@@ -144,7 +144,7 @@ Result<void> Execution::run_part(Worker& worker, std::int64_t part, std::span<co
   if (worker.begin && worker.end) {
     CONVOY_TRY(worker.device_seconds, worker.end->since(*worker.begin));
   }
-  if (prepared_.tail) CONVOY_CHECK(run_tail(worker, outputs, timed));
+  if (prepared_.dynamic_subgraph) CONVOY_CHECK(run_dynamic_subgraph(worker, outputs, timed));
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     if (!prepared_.outputs[k]) continue;
     const HostTensor there = part_of(outputs[k], *prepared_.outputs[k], part);
@@ -338,7 +338,7 @@ Result<HostTensor> Execution::allocate_spare(const TensorDesc& desc) const {
   return HostTensor{desc, std::shared_ptr<std::byte>(buffer.share(), static_cast<std::byte*>(buffer.data()))};
 }
 
-Result<void> Execution::run_tail(Worker& worker, std::span<HostTensor> outputs, bool timed) {
+Result<void> Execution::run_dynamic_subgraph(Worker& worker, std::span<HostTensor> outputs, bool timed) {
   const Program& program = prepared_.program();
   const std::size_t first = program.steps.size();
   if (worker.recording) worker.recording->begin_step(static_cast<int>(first), *team_);
@@ -350,8 +350,8 @@ Result<void> Execution::run_tail(Worker& worker, std::span<HostTensor> outputs, 
                        std::shared_ptr<std::byte>(worker.lanes.front().arena.share(), data)});
   }
   const auto seconds = timed ? std::span(worker.step_seconds).subspan(first) : std::span<double>();
-  CONVOY_TRY(std::vector<HostTensor> made, prepared_.tail->run(exports, *worker.team, seconds));
-  const auto which = prepared_.tail->outputs();
+  CONVOY_TRY(std::vector<HostTensor> made, prepared_.dynamic_subgraph->run(exports, *worker.team, seconds));
+  const auto which = prepared_.dynamic_subgraph->outputs();
   for (std::size_t i = 0; i < which.size(); ++i) outputs[which[i]] = std::move(made[i]);
   if (worker.recording) worker.recording->end_step();
   return {};

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "convoy/network.h"
+#include "network/run/dynamic_subgraph.h"
 #include "network/run/lower.h"
 #include "network/run/recording_team.h"
-#include "network/run/tail.h"
 
 namespace convoy::network {
 
@@ -23,9 +23,9 @@ struct Prepared {
   std::vector<const Device*> devices;  // by place
   std::vector<TensorDesc> inputs;
   std::vector<std::string> input_names, output_names;
-  std::vector<std::optional<TensorDesc>> outputs;  // nothing for those of the tail
-  std::vector<NetworkStep> steps;                  // the program's, and the tail's rows
-  std::unique_ptr<const Tail> tail;                // null: none. Goes with one part.
+  std::vector<std::optional<TensorDesc>> outputs;           // nothing for those of the dynamic subgraph
+  std::vector<NetworkStep> steps;                           // the program's, and the dynamic subgraph's rows
+  std::unique_ptr<const DynamicSubgraph> dynamic_subgraph;  // null: none. Goes with one part.
   int threads = 1;
   BatchParts parts;
   std::int64_t part_count = 1;    // what the program is run for in a run
@@ -51,8 +51,8 @@ class Execution {
   // `prepared` outlives it; `team` is of as many threads.
   static Result<std::unique_ptr<Execution>> make(const Prepared& prepared, std::shared_ptr<ThreadTeam> team);
 
-  // Outputs have their memory, but for the tail's, which get it here. `recordings`: none, or one for each of the parts
-  // that run side by side. One run at a time.
+  // Outputs have their memory, but for the dynamic subgraph's, which get it here. `recordings`: none, or one for each
+  // of the parts that run side by side. One run at a time.
   Result<void> run(std::span<const HostTensor> inputs, std::span<HostTensor> outputs, RunStatistics* statistics,
                    std::span<RecordingTeam> recordings);
 
@@ -132,7 +132,7 @@ class Execution {
   Queue& home_queue(const Worker& worker) const;
   Result<HostTensor> allocate_spare(const TensorDesc& desc) const;
   Result<void> finish(Worker& worker) const;
-  Result<void> run_tail(Worker& worker, std::span<HostTensor> outputs, bool timed);
+  Result<void> run_dynamic_subgraph(Worker& worker, std::span<HostTensor> outputs, bool timed);
   Result<void> bind(Worker& worker, std::int64_t part, std::span<const HostTensor> inputs,
                     std::span<const HostTensor> outputs) const;
   void* data_of(const Worker& worker, int slot) const;

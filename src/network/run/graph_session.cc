@@ -270,7 +270,7 @@ Result<void> GraphSession::run(std::span<const HostTensor> inputs, std::span<Hos
   CONVOY_CHECK(check_inputs(inputs));
   std::vector<HostTensor> made(outputs.size());
   for (std::size_t k = 0; k < outputs.size(); ++k) {
-    if (!outputs_[k]) continue;  // the tail's come with memory
+    if (!outputs_[k]) continue;  // the dynamic subgraph's come with memory
     made[k] = outputs[k];
     if (!made[k].data) {
       CONVOY_TRY(made[k], HostTensor::allocate(*outputs_[k]));

@@ -13,15 +13,15 @@
 namespace convoy::network {
 namespace {
 
-constexpr double preparing_share = 0.3;    // of the time, for plans
-constexpr double first_round_share = 0.2;  // of what is then left without confirmation
-constexpr double most_confirmation = 0.6;  // of what is left with plans made
-constexpr int confirmation_rounds = 3;
-constexpr double worth_while = 0.003;  // of the network's time: smaller gains are where memory lies
-constexpr int most_stages = 3;         // of confirmation, in other memory each
-constexpr double memory_share = 0.5;
-constexpr double seconds_per_packed_byte = 2e-9;
-constexpr double long_run_seconds = 0.04;  // of a network that leaves nothing of the run before in the caches
+constexpr double kPreparingShare = 0.3;    // of the time, for plans
+constexpr double kFirstRoundShare = 0.2;   // of what is then left without confirmation
+constexpr double kMostConfirmation = 0.6;  // of what is left with plans made
+constexpr int kConfirmationRounds = 3;
+constexpr double kWorthWhile = 0.003;  // of the network's time: smaller gains are where memory lies
+constexpr int kMostStages = 3;         // of confirmation, in other memory each
+constexpr double kMemoryShare = 0.5;
+constexpr double kSecondsPerPackedByte = 2e-9;
+constexpr double kLongRunSeconds = 0.04;  // of a network that leaves nothing of the run before in the caches
 
 double free_memory() {
   return static_cast<double>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
@@ -96,13 +96,13 @@ CandidateComparison::CandidateComparison(const Network& network, std::span<const
       entries_(entries),
       run_seconds_(run_seconds),
       clock_(std::move(clock)) {
-  trial_.unread_runs = run_seconds_ < long_run_seconds ? 1 : 0;
-  trial_.runs = run_seconds_ < long_run_seconds ? 3 : 2;
+  trial_.unread_runs = run_seconds_ < kLongRunSeconds ? 1 : 0;
+  trial_.runs = run_seconds_ < kLongRunSeconds ? 3 : 2;
 }
 
 bool CandidateComparison::leave_what_takes_too_long() {
-  const double turn = run_seconds_ * (trial_.unread_runs + trial_.runs);
-  const double memory = free_memory() * memory_share;
+  const double lineup_seconds = run_seconds_ * (trial_.unread_runs + trial_.runs);
+  const double memory = free_memory() * kMemoryShare;
   std::size_t most = 0;
   for (const Entry& entry : entries_) most = std::max(most, entry.candidates.size());
   for (; most > 1; --most) {
@@ -112,11 +112,11 @@ bool CandidateComparison::leave_what_takes_too_long() {
     }
     const double preparing = preparing_seconds();
     const double rest = clock_.left() - preparing;
-    const double trial = rest * (1 - most_confirmation);
-    const double rounds = 2 * turn * (trial_.min_rounds + 2 * confirmation_rounds);
-    const bool quick = most == 2 || (turn * static_cast<double>(most) <= first_round_share * trial &&
-                                     preparing <= preparing_share * clock_.left());
-    if (quick && rounds <= rest && preparing / seconds_per_packed_byte * 2 <= memory) return true;
+    const double trial = rest * (1 - kMostConfirmation);
+    const double rounds = 2 * lineup_seconds * (trial_.min_rounds + 2 * kConfirmationRounds);
+    const bool quick = most == 2 || (lineup_seconds * static_cast<double>(most) <= kFirstRoundShare * trial &&
+                                     preparing <= kPreparingShare * clock_.left());
+    if (quick && rounds <= rest && preparing / kSecondsPerPackedByte * 2 <= memory) return true;
   }
   return false;
 }
@@ -127,7 +127,7 @@ double CandidateComparison::preparing_seconds() const {
     bytes += static_cast<double>(entry.tuned->convolution.problem.w.bytes() * entry.tuned->convolution.count) *
              static_cast<double>(entry.candidates.size());
   }
-  return bytes * seconds_per_packed_byte;
+  return bytes * kSecondsPerPackedByte;
 }
 
 Result<void> CandidateComparison::run() {
@@ -190,7 +190,7 @@ Result<void> CandidateComparison::compete() {
   const double time = clock_.left();
   trial_.budget_seconds = time;
   if (std::isfinite(time)) {
-    trial_.budget_seconds -= std::clamp(most_stages * stage_seconds(), 0.3 * time, most_confirmation * time);
+    trial_.budget_seconds -= std::clamp(kMostStages * stage_seconds(), 0.3 * time, kMostConfirmation * time);
   }
   CONVOY_TRY(const TrialResult result,
              hold_trial(
@@ -206,14 +206,14 @@ Result<void> CandidateComparison::compete() {
 
 // Of a network prepared anew, with enough runs to say something.
 double CandidateComparison::stage_seconds() const {
-  const double runs = 2 * (trial_.unread_runs + trial_.runs) * confirmation_rounds;
+  const double runs = 2 * (trial_.unread_runs + trial_.runs) * kConfirmationRounds;
   return placement_->preparing_seconds() + 1.2 * runs * run_seconds_;
 }
 
 // All that were chosen beside the references, in other places in memory: they were chosen among many for their times,
 // some of them for the luck in these or for where their memory lay. Then those that were faster there, together.
 Result<void> CandidateComparison::confirm() {
-  const int stages = static_cast<int>(std::min(clock_.left() / stage_seconds(), double{most_stages}));
+  const int stages = static_cast<int>(std::min(clock_.left() / stage_seconds(), double{kMostStages}));
   std::vector<std::vector<selection::Summary>> ratios(entries_.size());  // by stage
   std::optional<TrialResult> together;
   for (int stage = 0; stage < stages; ++stage) {
@@ -228,7 +228,7 @@ Result<void> CandidateComparison::confirm() {
     for (Entry& entry : entries_) withdraw(entry, MeasurementState::partial);
     return {};
   }
-  if (below_one({&together->whole, 1}, worth_while)) {
+  if (below_one({&together->whole, 1}, kWorthWhile)) {
     speedup_ = 1 / together->whole.median;
     return {};
   }
@@ -262,8 +262,8 @@ Result<std::optional<TrialResult>> CandidateComparison::time_chosen(bool referen
   for (const Entry& entry : entries_) contests.push_back({entry.contest.steps, entry.chosen > 0 ? 1U : 0U});
   TrialOptions options = trial_;
   options.worth = 0;
-  options.min_rounds = confirmation_rounds;
-  options.max_rounds = 8 * confirmation_rounds;
+  options.min_rounds = kConfirmationRounds;
+  options.max_rounds = 8 * kConfirmationRounds;
   options.budget_seconds = seconds - (monotonic_seconds() - start);
   const auto chosen = [&](std::size_t e, std::size_t challenger) { return challenger == 0 ? 0 : entries_[e].chosen; };
   CONVOY_TRY(TrialResult result, hold_trial(contests, options, chosen, "timing what was chosen"));

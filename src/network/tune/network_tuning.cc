@@ -14,14 +14,14 @@ namespace {
 
 using network::Entry;
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double screening_share = 0.3;  // of the time, for candidates alone
-constexpr double promising = 1.25;       // times the fastest alone, which may be the slower one in the network
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kScreeningShare = 0.3;  // of the time, for candidates alone
+constexpr double kPromising = 1.25;      // times the fastest alone, which may be the slower one in the network
 
 // A store in which nothing is found.
-class Forgetful final : public MeasurementStore {
+class OnlyFresh final : public MeasurementStore {
  public:
-  explicit Forgetful(MeasurementStore& store) : store_(store) {}
+  explicit OnlyFresh(MeasurementStore& store) : store_(store) {}
   Result<std::vector<Measurement>> find(const MeasurementKey&) override { return std::vector<Measurement>(); }
   Result<void> store(const MeasurementKey& key, const Measurement& m) override { return store_.store(key, m); }
 
@@ -37,7 +37,7 @@ class NetworkTuner {
         inputs_(inputs),
         options_(options),
         store_(*options.selection.store),
-        forgetful_(store_),
+        only_fresh_(store_),
         again_(again),
         progress_(progress),
         start_(monotonic_seconds()) {
@@ -46,7 +46,7 @@ class NetworkTuner {
 
   Result<NetworkTuning> run(std::span<const NetworkConvolution> convolutions) {
     for (const NetworkConvolution& convolution : convolutions) result_.convolutions.push_back({convolution});
-    CONVOY_CHECK(screen(left() * (1 - screening_share)));
+    CONVOY_CHECK(screen(left() * (1 - kScreeningShare)));
     for (TunedConvolution& tuned : result_.convolutions) CONVOY_CHECK(enter(tuned));
     const bool partial = std::any_of(result_.convolutions.begin(), result_.convolutions.end(),
                                      [](const TunedConvolution& tuned) { return tuned.partial; });
@@ -66,7 +66,7 @@ class NetworkTuner {
   double left() const {
     const SelectionOptions& selection = options_.selection;
     if (selection.stop != nullptr && *selection.stop) return 0;
-    return selection.budget_seconds > 0 ? selection.budget_seconds - (monotonic_seconds() - start_) : infinity;
+    return selection.budget_seconds > 0 ? selection.budget_seconds - (monotonic_seconds() - start_) : kInfinity;
   }
   void show(std::string_view what) const {
     const double budget = options_.selection.budget_seconds;
@@ -103,7 +103,7 @@ class NetworkTuner {
         if (second && (!tuned.partial || left() <= end)) continue;
         SelectionOptions selection = options_.selection;
         selection.caches = tuned.convolution.caches;
-        if (again_ && tuned.measured == 0) selection.store = &forgetful_;  // then it goes on
+        if (again_ && tuned.measured == 0) selection.store = &only_fresh_;  // then it goes on
         if (selection.budget_seconds > 0) {
           const double share = (left() - end) * weights[i] / rest;
           // Until something was measured: a budget that loading the network has used up still gives one an answer.
@@ -127,7 +127,7 @@ class NetworkTuner {
                                });
     };
     CONVOY_TRY(auto screening, screened(selection));
-    if (selection.store == &forgetful_) {  // what else is known, since a plan's costs were measured, say, enters too
+    if (selection.store == &only_fresh_) {  // what else is known, since a plan's costs were measured, say, enters too
       SelectionOptions known = selection;
       known.store = &store_;
       known.budget_seconds = -1;
@@ -147,9 +147,9 @@ class NetworkTuner {
     if (tuned.alone.empty()) return {};
     Entry entry{
         &tuned, measurement_key(tuned.convolution.problem, request_for(tuned.convolution), CacheState::network), {}};
-    MeasurementStore& store = again_ ? static_cast<MeasurementStore&>(forgetful_) : store_;
+    MeasurementStore& store = again_ ? static_cast<MeasurementStore&>(only_fresh_) : store_;
     CONVOY_TRY(const std::vector<Measurement> known, store.find(entry.key));
-    double fastest = infinity;
+    double fastest = kInfinity;
     for (const Measurement& m : tuned.alone) fastest = std::min(fastest, m.median_seconds);
     bool open = false;
     for (const Measurement& m : tuned.alone) {
@@ -159,7 +159,7 @@ class NetworkTuner {
       });
       if (row != known.end()) tuned.in_network.push_back(*row);
       const bool lost = row != known.end() && row->state == MeasurementState::cut_off;
-      if (!reference && (lost || m.median_seconds > promising * fastest)) continue;
+      if (!reference && (lost || m.median_seconds > kPromising * fastest)) continue;
       open = open || row == known.end() || row->state == MeasurementState::partial;
       entry.candidates.push_back(m);
     }
@@ -219,7 +219,7 @@ class NetworkTuner {
   std::span<const HostTensor> inputs_;
   NetworkOptions options_;
   MeasurementStore& store_;
-  Forgetful forgetful_;
+  OnlyFresh only_fresh_;
   const bool again_;
   const NetworkTuningProgress& progress_;
   const double start_;

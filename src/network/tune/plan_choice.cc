@@ -75,7 +75,7 @@ class Choosing {
       if (auto raced = race({result_.fastest, before}, kOfFirstRace + again * part); !raced.ok()) {
         if (raced.error().code != ErrorCode::unsupported) return raced.error();
         result_.plans.pop_back();  // the time ended: what was known stands
-        contenders_.pop_back();
+        variants_.pop_back();
         result_.solvers = answer;
         break;
       }
@@ -116,7 +116,7 @@ class Choosing {
     making.plan = plan;
     making.selection = options_.selection;
     making.selection.mode = SelectionMode::heuristic;
-    contenders_.push_back({name, making});
+    variants_.push_back({name, making});
     result_.plans.push_back({.how = name,
                              .plan = std::move(plan),
                              .predicted_seconds = cost.seconds,
@@ -126,7 +126,7 @@ class Choosing {
   }
 
   // What times of a race count, to stand for those of runs that nobody disturbs, as costs measured alone do. Of a later
-  // race by what its first plan took in the first one, since a few turns of it don't say how much they were disturbed.
+  // race by what its first plan took in the first one, since a few runs of it don't say how much they were disturbed.
   double to_undisturbed(std::span<const Timed> timed, std::optional<double> seconds_in_first_race) {
     if (seconds_in_first_race) return undisturbed_share_ * *seconds_in_first_race / timed.front().seconds.median;
     double seconds = 0, undisturbed = 0;
@@ -138,19 +138,19 @@ class Choosing {
     return undisturbed_share_;
   }
 
-  // Times these plans in turns; the first of them was timed before, or is the first of all.
+  // Times these plans interleaved; the first of them was timed before, or is the first of all.
   Result<void> race(const std::vector<std::size_t>& which, double share) {
-    std::vector<Contender> contenders;
-    for (const std::size_t i : which) contenders.push_back(contenders_[i]);
+    std::vector<Variant> variants;
+    for (const std::size_t i : which) variants.push_back(variants_[i]);
     const auto go_on = [&] {
       if (progress_) {
         progress_(budget() > 0 ? std::min(1.0, spent() / budget()) : 0,
-                  fmt::format("{} plans in turns", contenders.size()));
+                  fmt::format("{} plans, interleaved", variants.size()));
       }
       return goes_on(share);
     };
     const double patience = budget() > 0 ? std::min(0.25, budget() / 200) : 0.25;
-    CONVOY_TRY(const auto timed, run_race_(network_, descs_, contenders, inputs_, kMostRounds, go_on, patience));
+    CONVOY_TRY(const auto timed, run_race_(network_, descs_, variants, inputs_, kMostRounds, go_on, patience));
     if (timed.front().seconds.samples < kFewestRounds) {
       return Error{ErrorCode::unsupported, fmt::format("the time ended after {} of {} rounds of {} plans",
                                                        timed.front().seconds.samples, kFewestRounds, which.size())};
@@ -186,7 +186,7 @@ class Choosing {
     const TimedPlan& best = result_.plans[result_.fastest];
     result_.kept = kept_plan_path(options_.kept_plans, best.plan.header, options_.cpu);
     NetworkPlan kept = best.plan;
-    kept.remarks.push_back(fmt::format("{}, on {}; a run took, in turns:", best.how, options_.cpu.brand));
+    kept.remarks.push_back(fmt::format("{}, on {}; a run took, interleaved:", best.how, options_.cpu.brand));
     for (const TimedPlan& plan : result_.plans) {
       kept.remarks.push_back(fmt::format("  {}: {:.4g} us, {:.3f} times {}'s +-{:.1f}%", plan.how, plan.seconds * 1e6,
                                          plan.over_first, result_.plans.front().how, 100 * plan.relative_uncertainty));
@@ -202,8 +202,8 @@ class Choosing {
   const double start_ = monotonic_seconds();
   std::vector<TensorDesc> descs_;
   SeenInRuns seen_;
-  double undisturbed_share_ = 1;       // of what steps took in the first race
-  std::vector<Contender> contenders_;  // as result_.plans
+  double undisturbed_share_ = 1;   // of what steps took in the first race
+  std::vector<Variant> variants_;  // as result_.plans
   PlanChoice result_;
 };
 

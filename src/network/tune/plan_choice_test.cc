@@ -76,12 +76,12 @@ TEST_F(PlanChoiceTest, WhatTookLeastIsKeptAndFound) {
 TEST_F(PlanChoiceTest, APlanIsKeptOnEvidenceOnly) {
   const std::vector<std::string> hows = {"uniform:nchw", "uniform:nhwc"};
   const auto fastest = [&](const std::vector<double>& ratios) {
-    const auto race = [&](const Network& network, std::span<const TensorDesc> descs,
-                          std::span<const Contender> contenders, std::span<const HostTensor>, int,
-                          const std::function<bool()>&, double) -> Result<std::vector<Timed>> {
-      std::vector<Timed> result(contenders.size());
-      for (std::size_t i = 0; i < contenders.size(); ++i) {
-        CONVOY_TRY(const auto session, network.prepare(descs, contenders[i].options));
+    const auto race = [&](const Network& network, std::span<const TensorDesc> descs, std::span<const Variant> variants,
+                          std::span<const HostTensor>, int, const std::function<bool()>&,
+                          double) -> Result<std::vector<Timed>> {
+      std::vector<Timed> result(variants.size());
+      for (std::size_t i = 0; i < variants.size(); ++i) {
+        CONVOY_TRY(const auto session, network.prepare(descs, variants[i].options));
         result[i].steps = session->steps();
         result[i].step_seconds.assign(result[i].steps.size(), 1e-5);
         result[i].undisturbed_seconds = 1e-3;
@@ -96,7 +96,7 @@ TEST_F(PlanChoiceTest, APlanIsKeptOnEvidenceOnly) {
     EXPECT_TRUE(kept && print(*kept).starts_with(print(choice->plans[choice->fastest].plan)));
     return choice->plans[choice->fastest].how;
   };
-  EXPECT_EQ(fastest({0.686, 0.7, 0.68}), "uniform:nchw") << "three turns: +-100%";
+  EXPECT_EQ(fastest({0.686, 0.7, 0.68}), "uniform:nchw") << "three runs: +-100%";
   EXPECT_EQ(fastest({0.8, 0.85, 0.95, 1.1, 1.2, 0.9}), "uniform:nchw") << "0.925 +-16%";
   EXPECT_EQ(fastest({0.9, 0.91, 0.92, 0.9, 0.91, 0.9}), "uniform:nhwc");
   EXPECT_EQ(fastest({1.1, 1.11, 1.1, 1.12, 1.1, 1.1}), "uniform:nchw");
@@ -110,7 +110,7 @@ class SaysAlone final : public MeasurementStore {
   Result<std::vector<Measurement>> find(const MeasurementKey& key) override {
     const auto seconds = key.caches == CacheState::network ? std::nullopt : seconds_(key.problem);
     if (!seconds) return std::vector<Measurement>();
-    Measurement measurement{.revision = selection::step_revision,
+    Measurement measurement{.revision = selection::kStepRevision,
                             .provider = selection::step_provider(),
                             .median_seconds = *seconds,
                             .samples = 1};
@@ -185,12 +185,12 @@ class KnownRaces {
     return (first_.contains(key) ? 1 : 4) * some_seconds(key);
   }
   Result<std::vector<Timed>> operator()(const Network& network, std::span<const TensorDesc> descs,
-                                        std::span<const Contender> contenders, std::span<const HostTensor>, int,
+                                        std::span<const Variant> variants, std::span<const HostTensor>, int,
                                         const std::function<bool()>&, double) {
     ++races;
     std::vector<Timed> result;
-    for (const Contender& contender : contenders) {
-      CONVOY_TRY(const auto session, network.prepare(descs, contender.options));
+    for (const Variant& variant : variants) {
+      CONVOY_TRY(const auto session, network.prepare(descs, variant.options));
       Timed& timed = result.emplace_back();
       timed.steps = session->steps();
       for (const NetworkStep& step : timed.steps) {
@@ -299,7 +299,7 @@ TEST(SeenInRuns, OperatorsAndConversionsCountAsConvolutionsDo) {
   selection::RoundStore alone;
   ASSERT_TRUE(alone
                   .store(measurement_key(*relu, two, CacheState::cold), {.candidate = candidate_of(*relu),
-                                                                         .revision = selection::step_revision,
+                                                                         .revision = selection::kStepRevision,
                                                                          .provider = selection::step_provider(),
                                                                          .median_seconds = 1e-6,
                                                                          .samples = 9})

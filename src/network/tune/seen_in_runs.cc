@@ -50,7 +50,7 @@ const std::vector<SeenInRuns::Seen>* SeenInRuns::seen_of(const std::string& prob
 std::optional<Measurement> SeenInRuns::measurement_of(const Candidate& candidate) const {
   Measurement result{.candidate = candidate, .samples = 1};
   if (selection::is_step(candidate)) {
-    result.revision = selection::step_revision;
+    result.revision = selection::kStepRevision;
     result.provider = selection::step_provider();
     return result;
   }

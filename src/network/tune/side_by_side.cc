@@ -11,10 +11,10 @@ namespace {
 
 constexpr int kMostPreparations = 4;
 
-// What one contender takes, turn by turn.
-class Turns {
+// What one variant takes, round by round.
+class VariantRuns {
  public:
-  // Runs of a session in a row; the first of a turn, which finds the others' data in the caches, isn't counted.
+  // Runs of a session in a row; the first of a round, which finds the others' data in the caches, isn't counted.
   Result<void> take(Session& session, std::span<const HostTensor> inputs) {
     constexpr std::size_t kRuns = 3;
     std::vector<double> times;
@@ -31,8 +31,8 @@ class Turns {
     return {};
   }
 
-  // Of the first so many turns.
-  void finish(std::size_t rounds, const Turns& first, Timed& timed) {
+  // Of the first so many rounds.
+  void finish(std::size_t rounds, const VariantRuns& first, Timed& timed) {
     medians_.resize(rounds);
     std::vector<double> ratios;
     for (std::size_t i = 0; i < medians_.size(); ++i) ratios.push_back(medians_[i] / first.medians_[i]);
@@ -52,17 +52,17 @@ class Turns {
 
 }  // namespace
 
-// The order of the turns goes backwards every second time, so the machine's drift is in none of them, and so does that
+// The order of the runs goes backwards every second time, so the machine's drift is in none of them, and so does that
 // of preparing.
 Result<std::vector<Timed>> time_side_by_side(const Network& network, std::span<const TensorDesc> descs,
-                                             std::span<const Contender> contenders, std::span<const HostTensor> inputs,
+                                             std::span<const Variant> variants, std::span<const HostTensor> inputs,
                                              int rounds, const std::function<bool()>& go_on, double patience) {
-  const std::size_t count = contenders.size();
+  const std::size_t count = variants.size();
   const int preparations = std::min(rounds, kMostPreparations);
-  const auto team = make_cpu_team(contenders.front().options.threads);
+  const auto team = make_cpu_team(variants.front().options.threads);
   selection::FullSpeed full_speed(*team, patience);
   std::vector<Timed> result(count);
-  std::vector<Turns> turns(count);
+  std::vector<VariantRuns> runs_of(count);
   bool ended = false;
   const auto in_order = [&](int number, const auto& what) -> Result<void> {
     for (std::size_t i = 0; i < count; ++i) {
@@ -76,8 +76,8 @@ Result<std::vector<Timed>> time_side_by_side(const Network& network, std::span<c
   for (int preparation = 0; preparation < preparations && !ended; ++preparation) {
     std::vector<std::unique_ptr<Session>> sessions(count);
     CONVOY_CHECK(in_order(preparation, [&](std::size_t which) -> Result<void> {
-      auto session = network.prepare(descs, contenders[which].options);
-      const std::string& name = contenders[which].name;
+      auto session = network.prepare(descs, variants[which].options);
+      const std::string& name = variants[which].name;
       if (!session.ok()) return name.empty() ? session.error() : session.error().within(name);
       sessions[which] = *std::move(session);
       return {};
@@ -86,7 +86,7 @@ Result<std::vector<Timed>> time_side_by_side(const Network& network, std::span<c
     for (int round = preparation; round < rounds && !ended; round += preparations) {
       CONVOY_CHECK(in_order(round / preparations, [&](std::size_t which) {
         full_speed(true);
-        return turns[which].take(*sessions[which], inputs);
+        return runs_of[which].take(*sessions[which], inputs);
       }));
       whole += ended ? 0 : 1;
     }
@@ -102,7 +102,7 @@ Result<std::vector<Timed>> time_side_by_side(const Network& network, std::span<c
       result[i].workspace_bytes = session.workspace_bytes();
     }
   }
-  for (std::size_t i = 0; i < count; ++i) turns[i].finish(whole, turns[0], result[i]);
+  for (std::size_t i = 0; i < count; ++i) runs_of[i].finish(whole, runs_of[0], result[i]);
   return result;
 }
 

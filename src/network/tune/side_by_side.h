@@ -1,4 +1,4 @@
-// Networks timed side by side: sessions with different choices take turns within one process.
+// Networks timed side by side: sessions with different choices run interleaved within one process.
 #pragma once
 
 #include <functional>
@@ -11,18 +11,18 @@
 
 namespace convoy::network {
 
-struct Contender {
+struct Variant {
   std::string name;  // for errors; may be empty
   NetworkOptions options;
 };
 
-// What a contender ran, and what it took.
+// What a variant ran, and what it took.
 struct Timed {
   std::vector<NetworkStep> steps;
   std::vector<double> step_seconds;  // median of the runs that counted
   int turns = 1;                     // Session::turns()
   selection::Summary seconds;        // of a run
-  selection::Summary over_first;     // how many times as long as the first contender, turn by turn
+  selection::Summary over_first;     // how many times as long as the first variant, round by round
   // Of a run while nobody else uses the processor's cores and caches: of each step the tenth fastest of a hundred runs.
   // Who shares a core halves what it computes, for milliseconds at a time, which a whole run seldom escapes.
   double undisturbed_seconds = 0;
@@ -31,13 +31,13 @@ struct Timed {
   std::size_t activation_bytes = 0, weight_bytes = 0, workspace_bytes = 0;
 };
 
-// By contender. `rounds` turns of each, all prepared anew up to four times meanwhile: where their memory lies makes two
-// sessions of the same choices differ by a few percent. `go_on` is asked before each turn and each preparing; where
-// it says no, the rounds that are whole count: `seconds.samples` says how many. Each turn waits for
-// the processor's full speed, up to `patience` seconds since the turn that last had it. Errors of preparing name the
-// contender.
+// By variant. `rounds` runs of each, interleaved, all prepared anew up to four times meanwhile: where their memory lies
+// makes two sessions of the same choices differ by a few percent. `go_on` is asked before each run and each preparing;
+// where it says no, the rounds that are whole count: `seconds.samples` says how many. Each run waits for the
+// processor's full speed, up to `patience` seconds since the run that last had it. Errors of preparing name the
+// variant.
 Result<std::vector<Timed>> time_side_by_side(const Network& network, std::span<const TensorDesc> descs,
-                                             std::span<const Contender> contenders, std::span<const HostTensor> inputs,
+                                             std::span<const Variant> variants, std::span<const HostTensor> inputs,
                                              int rounds, const std::function<bool()>& go_on = {},
                                              double patience = 0.25);
 

@@ -8,14 +8,14 @@ namespace {
 using selection::summarize;
 
 // With fewer pairs than a confidence interval needs, a challenger leaves where all of them are this bad.
-constexpr double clearly_slower = 1.08;
+constexpr double kClearlySlower = 1.08;
 
 struct Lane {
   std::vector<double> ratios;
   bool alive = true;
 };
 
-struct Turn {
+struct Runs {
   std::vector<double> whole;                  // by run
   std::vector<std::vector<double>> contests;  // by contest and run
 };
@@ -70,27 +70,28 @@ class Trial {
   // False: cut short.
   Result<bool> run_round() {
     std::vector<std::vector<std::size_t>> alive_in;
-    std::size_t turns = 0;
+    std::size_t others = 0;
     for (std::size_t c = 0; c < contests_.size(); ++c) {
       alive_in.push_back(alive(c));
-      turns = std::max(turns, alive_in.back().size());
+      others = std::max(others, alive_in.back().size());
     }
-    if (!may_take(run_seconds_ * (options_.unread_runs + options_.runs) * static_cast<double>(turns + 1))) return false;
+    if (!may_take(run_seconds_ * (options_.unread_runs + options_.runs) * static_cast<double>(others + 1)))
+      return false;
     // Lineup 0 has the references. The direction alternates, so that a machine that becomes slower favours nobody.
-    std::vector<std::vector<std::size_t>> lineups(turns + 1, std::vector<std::size_t>(contests_.size(), 0));
-    for (std::size_t t = 0; t < turns; ++t) {
+    std::vector<std::vector<std::size_t>> lineups(others + 1, std::vector<std::size_t>(contests_.size(), 0));
+    for (std::size_t t = 0; t < others; ++t) {
       for (std::size_t c = 0; c < contests_.size(); ++c) {
         if (!alive_in[c].empty()) lineups[t + 1][c] = 1 + alive_in[c][t % alive_in[c].size()];
       }
     }
     if (result_.rounds % 2 == 1) std::reverse(lineups.begin(), lineups.end());
-    std::vector<Turn> done;
+    std::vector<Runs> done;
     for (const auto& lineup : lineups) {
-      CONVOY_TRY(auto turn, take_turn(lineup));
-      if (turn.whole.size() < static_cast<std::size_t>(options_.runs)) return false;
-      done.push_back(std::move(turn));
+      CONVOY_TRY(auto runs, run_lineup(lineup));
+      if (runs.whole.size() < static_cast<std::size_t>(options_.runs)) return false;
+      done.push_back(std::move(runs));
     }
-    const Turn& reference = result_.rounds % 2 == 1 ? done.back() : done.front();
+    const Runs& reference = result_.rounds % 2 == 1 ? done.back() : done.front();
     for (std::size_t t = 0; t < done.size(); ++t) {
       if (&done[t] != &reference) add(lineups[t], done[t], reference);
     }
@@ -102,30 +103,30 @@ class Trial {
   }
 
   // Without all of its runs where it is told to end.
-  Result<Turn> take_turn(std::span<const std::size_t> lineup) {
-    Turn turn;
-    turn.contests.resize(contests_.size());
+  Result<Runs> run_lineup(std::span<const std::size_t> lineup) {
+    Runs runs;
+    runs.contests.resize(contests_.size());
     for (int i = -options_.unread_runs; i < options_.runs; ++i) {
-      if (!may_take(run_seconds_)) return turn;
+      if (!may_take(run_seconds_)) return runs;
       CONVOY_TRY(const RunStatistics statistics, run_(lineup));
       run_seconds_ = statistics.seconds;
       if (i < 0) continue;
-      turn.whole.push_back(statistics.seconds);
+      runs.whole.push_back(statistics.seconds);
       for (std::size_t c = 0; c < contests_.size(); ++c) {
         double sum = 0;
         for (const std::size_t step : contests_[c].steps) sum += statistics.step_seconds[step];
-        turn.contests[c].push_back(sum);
+        runs.contests[c].push_back(sum);
       }
     }
-    return turn;
+    return runs;
   }
 
-  void add(std::span<const std::size_t> lineup, const Turn& turn, const Turn& reference) {
-    for (std::size_t i = 0; i < turn.whole.size(); ++i) {
-      whole_ratios_.push_back(turn.whole[i] / reference.whole[i]);
+  void add(std::span<const std::size_t> lineup, const Runs& runs, const Runs& reference) {
+    for (std::size_t i = 0; i < runs.whole.size(); ++i) {
+      whole_ratios_.push_back(runs.whole[i] / reference.whole[i]);
       for (std::size_t c = 0; c < contests_.size(); ++c) {
         if (lineup[c] == 0) continue;
-        lanes_[c][lineup[c] - 1].ratios.push_back(turn.contests[c][i] / reference.contests[c][i]);
+        lanes_[c][lineup[c] - 1].ratios.push_back(runs.contests[c][i] / reference.contests[c][i]);
       }
     }
   }
@@ -134,7 +135,7 @@ class Trial {
     const double network = summarize(reference_whole_).median;
     for (std::size_t c = 0; c < contests_.size(); ++c) {
       const double share = summarize(references_[c]).median / network;
-      double best = 1;  // the least that the best challenger's ratio may yet turn out to be, from above
+      double best = 1;  // the least that the best challenger's ratio may yet runs out to be, from above
       for (const std::size_t i : alive(c)) {
         Duel& duel = result_.duels[c][i];
         duel.ratio = summarize(lanes_[c][i].ratios);
@@ -145,7 +146,7 @@ class Trial {
         const double doubt = duel.ratio.relative_uncertainty();
         const double least = duel.ratio.median * (1 - doubt);
         const std::vector<double>& ratios = lanes_[c][i].ratios;
-        const bool hopeless = *std::min_element(ratios.begin(), ratios.end()) > clearly_slower;
+        const bool hopeless = *std::min_element(ratios.begin(), ratios.end()) > kClearlySlower;
         if (hopeless || (1 - least) * share < options_.worth || least > best) {
           duel.verdict = Verdict::not_faster;
           lanes_[c][i].alive = false;

@@ -1,7 +1,7 @@
 // Candidates of a network's convolutions timed side by side, where they run. No network and no clock of its own: what
 // runs the network, and a clock, are given.
 //
-// A round is a turn of the network with everybody's reference, and turns in which each convolution has one of its
+// A round is a run of the network with everybody's reference, and runs in which each convolution has one of its
 // challengers, all of them in turn. What counts is the ratio of two runs of the same round: whatever happens to the
 // machine meanwhile happens to both. Challengers that have lost leave, so rounds become shorter.
 #pragma once
@@ -22,8 +22,8 @@ struct Contest {
 };
 
 struct TrialOptions {
-  int unread_runs = 1;  // at the start of a turn, while what ran before is in the caches
-  int runs = 3;         // of a turn, that count
+  int unread_runs = 1;  // of a lineup, first, while what ran before is in the caches
+  int runs = 3;         // of a lineup, that count
   int min_rounds = 3;   // before anybody has won
   int tie_rounds = 10;  // after which it is no longer asked which of several that are faster is the fastest
   int max_rounds = 25;

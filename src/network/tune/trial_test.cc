@@ -102,7 +102,7 @@ TEST(Trial, WhoHasLostLeaves) {
   Machine machine{{{1, 2, 1.9, 0.97}}};
   const TrialResult result = hold(machine, contests_of(machine));
   EXPECT_TRUE(result.settled);
-  EXPECT_EQ(machine.ran[0][1], 4);  // a turn
+  EXPECT_EQ(machine.ran[0][1], 4);  // a lineup
   EXPECT_EQ(machine.ran[0][2], 4);
   EXPECT_GT(machine.ran[0][3], 4);
   EXPECT_EQ(result.duels[0][2].verdict, Verdict::faster);

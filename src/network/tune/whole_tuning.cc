@@ -1,5 +1,5 @@
-// Everything that makes a network fast where it runs: plans by several ways, its convolutions, then whole plans in
-// turns.
+// Everything that makes a network fast where it runs: plans by several rules, its convolutions, then whole plans,
+// interleaved.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 // Where the budget's parts end: what the lines of plans cost, then convolutions. Whole plans have the rest.
 constexpr double kOfCosts = 0.2, kOfConvolutions = 0.6;
 
-std::vector<std::string> ways_to_plan(const CpuFeatures& cpu) {
+std::vector<std::string> rules_to_plan_by(const CpuFeatures& cpu) {
   const std::string blocks = cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
   return {"greedy", "local", "uniform:nhwc", "uniform:nchw", blocks, "global"};
 }
@@ -25,7 +25,11 @@ class WholeTuner {
  public:
   WholeTuner(const Network& network, std::span<const HostTensor> inputs, const NetworkOptions& options,
              const NetworkTuningProgress& progress)
-      : network_(network), inputs_(inputs), options_(options), progress_(progress), hows_(ways_to_plan(options.cpu)) {
+      : network_(network),
+        inputs_(inputs),
+        options_(options),
+        progress_(progress),
+        hows_(rules_to_plan_by(options.cpu)) {
     for (const HostTensor& tensor : inputs) descs_.push_back(tensor.desc);
   }
 

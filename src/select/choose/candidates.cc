@@ -149,19 +149,19 @@ std::vector<Candidate> rank_by_heuristic(const ConvProblem& problem, std::span<c
 
 std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<const Engine* const> engines,
                                        const SelectionFilter& filter, const PlanRequest& request) {
-  struct Contender {
+  struct Estimated {
     const Engine* engine;
     Estimate estimate;
     int steps = 0;  // of refining it
   };
-  std::vector<Contender> contenders;
+  std::vector<Estimated> estimated;
   for (const Engine* engine : engines) {
     if (engine->info().oracle || !admits(engine->info(), problem, request)) continue;
     if (is_empty(problem) && !takes_empty(*engine)) continue;
-    if (auto estimate = engine->estimate(problem, request)) contenders.push_back({engine, *std::move(estimate)});
+    if (auto estimate = engine->estimate(problem, request)) estimated.push_back({engine, *std::move(estimate)});
   }
-  while (!contenders.empty()) {
-    const auto best = std::min_element(contenders.begin(), contenders.end(), [](const auto& a, const auto& b) {
+  while (!estimated.empty()) {
+    const auto best = std::min_element(estimated.begin(), estimated.end(), [](const auto& a, const auto& b) {
       return a.estimate.seconds < b.estimate.seconds;
     });
     // What was looked at closely enough to be near the front is filtered before its provider is asked for good. The
@@ -175,13 +175,13 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
       if (other) {
         best->estimate = *std::move(other);
       } else {
-        contenders.erase(best);
+        estimated.erase(best);
       }
     } else if (!best->estimate.certain) {
       if (auto better = refined(*best->engine, problem, request, best->steps++)) {
         best->estimate = *std::move(better);
       } else {
-        contenders.erase(best);
+        estimated.erase(best);
       }
     } else {
       return Prediction{{best->engine->info().name, std::move(best->estimate.knobs)}, best->estimate.seconds};

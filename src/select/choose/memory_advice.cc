@@ -9,7 +9,7 @@
 namespace convoy::selection {
 namespace {
 
-constexpr int most_plans = 32;  // some are compiled for it
+constexpr int kMostPlans = 32;  // some are compiled for it
 
 }  // namespace
 
@@ -27,7 +27,7 @@ std::string memory_advice(const ConvProblem& problem, const Candidate& candidate
   int planned = 0;
   for (const Candidate& other : rank_by_heuristic(problem, engines, wider, request)) {
     if (other == candidate) continue;
-    if (planned++ == most_plans) break;
+    if (planned++ == kMostPlans) break;
     const auto plan = make_plan(problem, other, engines, request);
     const auto engine = runnable_engine(problem, other, engines, request);
     if (!plan.ok() || filtered(problem, **engine, other.knobs, wider, request, plan->get())) continue;

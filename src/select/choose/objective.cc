@@ -15,7 +15,7 @@ namespace {
 
 // Added to workspaces before they are compared: below this nobody cares, and none would otherwise be infinitely better
 // than some.
-constexpr double workspace_floor = 1 << 20;
+constexpr double kWorkspaceFloor = 1 << 20;
 
 Error bad_objective(std::string_view text, std::string_view what) {
   return {ErrorCode::invalid_argument, fmt::format("objective '{}': {}", text, what)};
@@ -78,7 +78,7 @@ double selection::score(const Measurement& m, const Objective& objective, const 
   const auto ratio = [](double value, double least) { return least > 0 ? value / least : value > 0 ? 1e300 : 1; };
   double sum = objective.time * ratio(m.median_seconds, scale.seconds);
   sum += objective.workspace *
-         ratio(static_cast<double>(m.workspace_bytes) + workspace_floor, scale.workspace_bytes + workspace_floor);
+         ratio(static_cast<double>(m.workspace_bytes) + kWorkspaceFloor, scale.workspace_bytes + kWorkspaceFloor);
   if (objective.energy > 0) {
     sum += m.energy_joules ? objective.energy * ratio(*m.energy_joules, scale.joules)
                            : std::numeric_limits<double>::infinity();

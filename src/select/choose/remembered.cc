@@ -64,7 +64,7 @@ Result<Remembered> recall(MeasurementStore& store, const MeasurementKey& key, st
     const Measurement* measurement = find(known, contestant);
     const bool settled = measurement != nullptr && (measurement->state == MeasurementState::complete ||
                                                     (measurement->state == MeasurementState::cut_off &&
-                                                     (!any_open || measurement->median_seconds > hopeless * best)));
+                                                     (!any_open || measurement->median_seconds > kHopeless * best)));
     if (settled) {
       remembered.settled.push_back(*measurement);
     } else {

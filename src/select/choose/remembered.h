@@ -9,7 +9,7 @@
 namespace convoy::selection {
 
 // A candidate this many times slower than the best is not worth more samples: no noise here reaches that factor.
-inline constexpr double hopeless = 3.0;
+inline constexpr double kHopeless = 3.0;
 
 // Fastest first; those that were cut off after those that were not, failures last.
 void sort_measurements(std::vector<Measurement>& measurements);

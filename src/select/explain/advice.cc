@@ -8,9 +8,9 @@
 namespace convoy::selection {
 namespace {
 
-constexpr std::int64_t fewest_channels = 32;
-constexpr std::int64_t vector_bytes = 16;
-constexpr std::array<std::int64_t, 8> group_sizes = {1, 4, 8, 16, 32, 64, 128, 256};
+constexpr std::int64_t kFewestChannels = 32;
+constexpr std::int64_t kVectorBytes = 16;
+constexpr std::array<std::int64_t, 8> kGroupSizes = {1, 4, 8, 16, 32, 64, 128, 256};
 
 bool on_tensor_cores(const ConvProblem& problem) {
   if (problem.x.type == DataType::f64) return false;
@@ -31,24 +31,24 @@ std::vector<Advice> advice_for_3d(const ConvProblem& problem) {
   std::vector<Advice> all = {
       {"layout", last,
        fmt::format("x={} y={}{}", placement(problem.x), placement(problem.y), last ? "" : ": ndhwc is faster")},
-      {"channels", std::min(in, out) >= fewest_channels,
+      {"channels", std::min(in, out) >= kFewestChannels,
        fmt::format("C/groups={} K/groups={}{}", in, out,
-                   std::min(in, out) >= fewest_channels ? "" : ": 32 or more fill the tensor cores")},
-      {"alignment", alignment >= vector_bytes,
+                   std::min(in, out) >= kFewestChannels ? "" : ": 32 or more fill the tensor cores")},
+      {"alignment", alignment >= kVectorBytes,
        fmt::format("pointers={} bytes{}", alignment,
-                   alignment >= vector_bytes ? "" : ": 16 allow the widest loads and stores")},
+                   alignment >= kVectorBytes ? "" : ": 16 allow the widest loads and stores")},
   };
   const bool narrow = on_tensor_cores(problem);
   all.push_back({"precision", narrow,
                  fmt::format("x={} math={}{}", name_of(problem.x.type), name_of(problem.math),
                              narrow ? "" : ": bf16, f16, or f32 with --allow tf32 run on the tensor cores")});
   if (problem.groups == 1) return all;
-  const bool even = in == out && std::ranges::find(group_sizes, in) != group_sizes.end();
+  const bool even = in == out && std::ranges::find(kGroupSizes, in) != kGroupSizes.end();
   all.push_back({"groups", even,
                  fmt::format("C/groups={} K/groups={}{}", in, out,
                              even ? ""
                                   : fmt::format(": both the same, one of {}, have kernels for groups",
-                                                fmt::join(group_sizes, ", ")))});
+                                                fmt::join(kGroupSizes, ", ")))});
   return all;
 }
 

@@ -159,8 +159,9 @@ Result<FusionReport> measure_fusion(const ConvProblem& problem, std::span<const 
           fmt::format("{} ({})", report.ways.back().name, print(report.ways.back().candidate)));
     }
     if (times[i].summary.samples == 0) {
-      return Error{ErrorCode::unsupported,
-                   fmt::format("a budget of {} s is too short to time the ways side by side", options.budget_seconds)};
+      return Error{
+          ErrorCode::unsupported,
+          fmt::format("a budget of {} s is too short to time the variants side by side", options.budget_seconds)};
     }
   }
   std::stable_sort(report.ways.begin(), report.ways.end(),

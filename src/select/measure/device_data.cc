@@ -11,12 +11,12 @@ namespace convoy::selection {
 namespace {
 
 // Elements of random contents; larger tensors repeat them. A prime: no dimension is a multiple of it.
-constexpr std::int64_t pattern_elements = 1'048'573;
+constexpr std::int64_t kPatternElements = 1'048'573;
 
 // A set of tensors begins on such an address, as the first one's do, which are the driver's.
-constexpr std::int64_t set_alignment = 512;
-constexpr std::int64_t most_sets = 64;
-constexpr std::size_t most_patterns = 16;  // of up to 8 MB
+constexpr std::int64_t kSetAlignment = 512;
+constexpr std::int64_t kMostSets = 64;
+constexpr std::size_t kMostPatterns = 16;  // of up to 8 MB
 
 // Of a type and seed, made once: random numbers for a problem's tensors took longer than timing a candidate.
 Result<HostTensor> pattern_of(DataType type, std::uint64_t seed) {
@@ -24,9 +24,9 @@ Result<HostTensor> pattern_of(DataType type, std::uint64_t seed) {
   static auto& made = *new std::map<std::pair<DataType, std::uint64_t>, HostTensor>;
   const std::lock_guard lock(mutex);
   if (const auto found = made.find({type, seed}); found != made.end()) return found->second;
-  CONVOY_TRY(HostTensor pattern, HostTensor::allocate(TensorDesc::packed(type, {pattern_elements})));
+  CONVOY_TRY(HostTensor pattern, HostTensor::allocate(TensorDesc::packed(type, {kPatternElements})));
   fill_random(pattern.desc, pattern.data.get(), seed);
-  if (made.size() >= most_patterns) made.clear();
+  if (made.size() >= kMostPatterns) made.clear();
   return made[{type, seed}] = std::move(pattern);
 }
 
@@ -36,10 +36,10 @@ Result<Buffer> random_on_device(const ConvProblem& problem, Operand operand, con
   const auto bytes = static_cast<std::size_t>(desc.bytes());
   CONVOY_TRY(Buffer memory, device.allocate(bytes, name));
   if (bytes == 0) return memory;
-  const bool whole = desc.channel_block > 1 || desc.storage_elements() <= pattern_elements;
+  const bool whole = desc.channel_block > 1 || desc.storage_elements() <= kPatternElements;
   HostTensor host;
   if (whole || problem.compute == DataType::s32) {
-    CONVOY_TRY(host, HostTensor::allocate(whole ? desc : TensorDesc::packed(desc.type, {pattern_elements})));
+    CONVOY_TRY(host, HostTensor::allocate(whole ? desc : TensorDesc::packed(desc.type, {kPatternElements})));
     fill_operand(problem, operand, host.desc, host.data.get(), seed);
   } else {
     CONVOY_TRY(host, pattern_of(desc.type, seed));
@@ -123,7 +123,7 @@ Result<Rotation> Rotation::make(const ConvProblem& problem, const ConvArgs& firs
   const auto add = [&](const TensorDesc& desc, const void* from, const void* ConvArgs::*input) {
     const std::int64_t bytes = desc.bytes();
     parts.push_back({from, bytes, rotation.bytes_, input});
-    rotation.bytes_ += (bytes + set_alignment - 1) / set_alignment * set_alignment;
+    rotation.bytes_ += (bytes + kSetAlignment - 1) / kSetAlignment * kSetAlignment;
   };
   if (problem.pass != Pass::dgrad) add(problem.x, first.x, &ConvArgs::x);
   if (problem.pass != Pass::wgrad) add(problem.w, first.w, &ConvArgs::w);
@@ -131,7 +131,7 @@ Result<Rotation> Rotation::make(const ConvProblem& problem, const ConvArgs& firs
   if (first.z != nullptr) add(problem.out(), first.z, &ConvArgs::z);
   add(problem.out(), first.out, nullptr);
   const std::int64_t cached = 4 * l2_bytes;
-  const std::int64_t sets = std::clamp<std::int64_t>((cached + rotation.bytes_ - 1) / rotation.bytes_, 1, most_sets);
+  const std::int64_t sets = std::clamp<std::int64_t>((cached + rotation.bytes_ - 1) / rotation.bytes_, 1, kMostSets);
   CONVOY_TRY(rotation.memory_,
              device.allocate(static_cast<std::size_t>((sets - 1) * rotation.bytes_), "tensors to rotate among"));
   rotation.sets_.push_back(first);

@@ -305,7 +305,7 @@ TEST_F(OnDevice, EveryStateOfTheCachesAndTheOthersOfAProblem) {
       ASSERT_TRUE(made.ok()) << made.error().message;
       selection::Testbed* const bed = made->get();
       const auto plan = quick_.plan(*problem, {}, request_);
-      ASSERT_TRUE(bed->soil((*plan)->workspace_bytes()).ok());
+      ASSERT_TRUE(bed->poison((*plan)->workspace_bytes()).ok());
       ASSERT_TRUE(bed->run(**plan).ok());
       const auto verification = bed->compare(Arithmetic::direct);
       ASSERT_TRUE(verification.ok()) << verification.error().message;

@@ -7,14 +7,14 @@
 namespace convoy::selection {
 namespace {
 
-constexpr int most_planning_threads = 16;
+constexpr int kMostPlanningThreads = 16;
 
 }  // namespace
 
 Habits habits_on(const PlanRequest& request) {
   if (request.kind() == DeviceKind::cpu) return {};
   return {.compiles = true,
-          .planning_threads = std::clamp(request.cpu.logical_cpus, 1, most_planning_threads),
+          .planning_threads = std::clamp(request.cpu.logical_cpus, 1, kMostPlanningThreads),
           .undisturbed = true,
           .makes_data = true,
           .energy_seconds = 0.5};

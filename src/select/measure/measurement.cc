@@ -125,7 +125,7 @@ std::string selection::step_provider() {
 
 bool is_current(const Measurement& measurement, std::span<const Engine* const> engines) {
   if (selection::is_step(measurement.candidate)) {
-    return measurement.revision == selection::step_revision && measurement.provider == selection::step_provider();
+    return measurement.revision == selection::kStepRevision && measurement.provider == selection::step_provider();
   }
   return std::any_of(engines.begin(), engines.end(), [&](const Engine* engine) {
     const EngineInfo& info = engine->info();

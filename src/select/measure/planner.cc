@@ -9,7 +9,7 @@
 namespace convoy::selection {
 namespace {
 
-constexpr std::size_t most_ready = 64;
+constexpr std::size_t kMostReady = 64;
 
 }  // namespace
 
@@ -78,7 +78,7 @@ std::unique_ptr<Planner::Batch> Planner::start(const ConvProblem& problem, std::
 void Planner::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    to_do_.wait(lock, [&] { return ended_ || (!order_.empty() && ready_ < most_ready); });
+    to_do_.wait(lock, [&] { return ended_ || (!order_.empty() && ready_ < kMostReady); });
     if (ended_) return;
     const std::shared_ptr<Batch::Work> of = order_.front();
     const Candidate candidate = std::move(of->open.front());

@@ -11,7 +11,7 @@
 namespace convoy::selection {
 
 // Raised when an operator or a conversion becomes clearly faster or slower: older measurements are made again.
-inline constexpr int step_revision = 6;
+inline constexpr int kStepRevision = 6;
 
 bool is_step(const Candidate& candidate);
 bool is_step_problem(std::string_view problem);

@@ -119,7 +119,7 @@ Result<void> Testbed::allocate_output() {
   return {};
 }
 
-Result<void> Testbed::soil(std::size_t workspace_bytes) {
+Result<void> Testbed::poison(std::size_t workspace_bytes) {
   CONVOY_TRY(void* const workspace, workspace_.reserve(workspace_bytes));
   CONVOY_CHECK(queue_->fill(workspace, 0xff, workspace_bytes));
   if (problem_.beta != 0) {

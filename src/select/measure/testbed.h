@@ -25,7 +25,7 @@ class Testbed {
 
   // The output and so many bytes of workspace become NaN bytes, so that what is not written shows; the output its prior
   // values where beta reads them.
-  virtual Result<void> soil(std::size_t workspace_bytes);
+  virtual Result<void> poison(std::size_t workspace_bytes);
 
   // One execution to its end, and its seconds.
   virtual Result<double> run(const ConvPlan& plan) = 0;

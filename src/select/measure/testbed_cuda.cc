@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/spent.h"
 #include "device/cuda/device.h"
+#include "device/cuda/measuring_lock.h"
 #include "device/cuda/observe.h"
 #include "device/cuda/stream.h"
-#include "device/cuda/turn.h"
 #include "engines/cuda/reference/verification.h"
 #include "select/measure/device_data.h"
 #include "select/measure/host_time.h"
@@ -21,28 +21,28 @@
 namespace convoy::selection {
 namespace {
 
-constexpr int batch = 5;                         // executions of a sample, whose median it is..
-constexpr double long_execution_seconds = 1e-3;  // ..but for those above, which are one
-constexpr int observed_every = 8;                // samples between two looks at the clock
+constexpr int kBatch = 5;                       // executions of a sample, whose median it is..
+constexpr double kLongExecutionSeconds = 1e-3;  // ..but for those above, which are one
+constexpr int kObservedEvery = 8;               // samples between two looks at the clock
 
 // Of executions in a row (CacheState::rotating).
-constexpr double row_seconds = 5e-4;  // roughly how long one is, within the limit that follows
-constexpr double most_in_row = 16;
-constexpr int most_ahead = 8;  // executions in front of the timed ones
+constexpr double kRowSeconds = 5e-4;  // roughly how long one is, within the limit that follows
+constexpr double kMostInRow = 16;
+constexpr int kMostAhead = 8;  // executions in front of the timed ones
 
 // What the host needs to be ahead.
-constexpr double enqueue_seconds = 10e-6;  // to enqueue an execution
-constexpr double fastest_fill = 4e12;      // bytes a second that a device sweeps at most
-constexpr double most_sweeps = 64;
-constexpr int most_patience = 16;
-constexpr double worth_waiting = 0.9;  // of the time before, with a longer head start
-constexpr int most_oracle_threads = 16;
+constexpr double kEnqueueSeconds = 10e-6;  // to enqueue an execution
+constexpr double kFastestFill = 4e12;      // bytes a second that a device sweeps at most
+constexpr double kMostSweeps = 64;
+constexpr int kMostPatience = 16;
+constexpr double kWorthWaiting = 0.9;  // of the time before, with a longer head start
+constexpr int kMostOracleThreads = 16;
 // Of what an oracle on the CPU may compute. The host looks at each output that the oracle computed, for every
 // candidate: with a quarter of a million of them that took longer than timing a candidate.
-constexpr std::int64_t device_terms = 20;
-constexpr std::int64_t terms_an_output = 4000;
+constexpr std::int64_t kDeviceTerms = 20;
+constexpr std::int64_t kTermsAnOutput = 4000;
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct EventPair {
   cuda::Event begin, end;
@@ -63,18 +63,18 @@ class CudaTestbed final : public Testbed {
   CudaTestbed(const ConvProblem& problem, const PlanRequest& request, CacheState caches, std::int64_t oracle_terms,
               const Device& device, std::unique_ptr<Queue> queue)
       : Testbed(problem, device, std::move(queue), oracle_terms,
-                std::clamp(request.cpu.logical_cpus, 1, most_oracle_threads)),
+                std::clamp(request.cpu.logical_cpus, 1, kMostOracleThreads)),
         gpu_(*request.cuda),
         caches_(caches),
         oracle_terms_(oracle_terms) {}
 
-  Result<void> soil(std::size_t workspace_bytes) override {
-    const cuda::Turn turn(gpu_.ordinal);
-    return Testbed::soil(workspace_bytes);
+  Result<void> poison(std::size_t workspace_bytes) override {
+    const cuda::MeasuringLock lock(gpu_.ordinal);
+    return Testbed::poison(workspace_bytes);
   }
 
   Result<double> run(const ConvPlan& plan) override {
-    const cuda::Turn turn(gpu_.ordinal);
+    const cuda::MeasuringLock lock(gpu_.ordinal);
     CONVOY_CHECK(workspace_.reserve(plan.workspace_bytes()));
     CONVOY_CHECK(enqueue(plan, events_.front()));
     CONVOY_CHECK(queue_->finish());
@@ -82,26 +82,26 @@ class CudaTestbed final : public Testbed {
   }
 
   Result<double> timed_run(const ConvPlan& plan) override {
-    const cuda::Turn turn(gpu_.ordinal);
-    return sample(plan, long_execution_seconds);  // one execution
+    const cuda::MeasuringLock lock(gpu_.ordinal);
+    return sample(plan, kLongExecutionSeconds);  // one execution
   }
 
   // By the oracle on the device, or where nothing compiles it the host's.
   Result<Verification> compare(Arithmetic arithmetic) override {
-    const cuda::Turn turn(gpu_.ordinal);
+    const cuda::MeasuringLock lock(gpu_.ordinal);
     CONVOY_TRY(const cuda::DeviceExpectation* expected, expectation());
     if (expected == nullptr) return Testbed::compare(arithmetic);
     return expected->compare(out_.data(), arithmetic, false, stream());
   }
 
   Result<void> keep_output() override {
-    const cuda::Turn turn(gpu_.ordinal);
+    const cuda::MeasuringLock lock(gpu_.ordinal);
     return Testbed::keep_output();
   }
 
   // On the device; the host, which a large output takes a while to reach, only says where and what is wrong.
   Result<Comparison> compare_with_kept(Arithmetic arithmetic) override {
-    const cuda::Turn turn(gpu_.ordinal);
+    const cuda::MeasuringLock lock(gpu_.ordinal);
     CONVOY_TRY(const cuda::DeviceExpectation* expected, expectation());
     if (expected != nullptr) {
       const Spent spent("verifying: whole outputs");
@@ -116,7 +116,7 @@ class CudaTestbed final : public Testbed {
 
   std::vector<Timing> time(std::span<Runner* const> runners, const TimingOptions& options,
                            FunctionRef<bool()> keep_going) override {
-    const cuda::Turn turn(gpu_.ordinal);
+    const cuda::MeasuringLock lock(gpu_.ordinal);
     bool lost = false;
     std::vector<Contestant> contestants;
     std::vector<std::vector<double>> clocks(runners.size());
@@ -125,7 +125,7 @@ class CudaTestbed final : public Testbed {
       contestants.push_back({.sample = [&, i] {
         const Runner& runner = *runners[i];
         auto seconds = sample(*runner.plan, runner.measurement.median_seconds,
-                              samples++ % observed_every == 0 ? &clocks[i] : nullptr);
+                              samples++ % kObservedEvery == 0 ? &clocks[i] : nullptr);
         lost = !seconds.ok() && seconds.error().code == ErrorCode::device_failed;
         return seconds;
       }});
@@ -139,14 +139,14 @@ class CudaTestbed final : public Testbed {
   }
 
   Result<std::int64_t> run_for(const ConvPlan& plan, double seconds) override {
-    const cuda::Turn turn(gpu_.ordinal);
+    const cuda::MeasuringLock lock(gpu_.ordinal);
     CONVOY_CHECK(workspace_.reserve(plan.workspace_bytes()));
     std::int64_t runs = 0;
     const double start = monotonic_seconds();
     do {  // the next ones are enqueued while these run
-      for (int i = 0; i < batch; ++i, ++runs) CONVOY_CHECK(execute(plan));
+      for (int i = 0; i < kBatch; ++i, ++runs) CONVOY_CHECK(execute(plan));
       CONVOY_CHECK(events_.back().end.record(stream()));
-      for (int i = 0; i < batch; ++i, ++runs) CONVOY_CHECK(execute(plan));
+      for (int i = 0; i < kBatch; ++i, ++runs) CONVOY_CHECK(execute(plan));
       CONVOY_CHECK(events_.back().end.synchronize());
     } while (monotonic_seconds() - start < seconds);
     CONVOY_CHECK(queue_->finish());
@@ -157,11 +157,11 @@ class CudaTestbed final : public Testbed {
   CUstream stream() const { return static_cast<CUstream>(static_cast<const CudaQueue&>(*queue_).stream()); }
 
   Result<void> prepare(std::uint64_t seed) {
-    const cuda::Turn turn(gpu_.ordinal);
+    const cuda::MeasuringLock lock(gpu_.ordinal);
     seed_ = seed;
     CONVOY_TRY(data_, DeviceData::make(problem_, seed, device_, *queue_));
     CONVOY_CHECK(allocate_output());
-    for (int i = 0; i < batch; ++i) {
+    for (int i = 0; i < kBatch; ++i) {
       CONVOY_TRY(cuda::Event begin, cuda::Event::create(gpu_.ordinal));
       CONVOY_TRY(cuda::Event end, cuda::Event::create(gpu_.ordinal));
       events_.push_back({std::move(begin), std::move(end)});
@@ -221,8 +221,8 @@ class CudaTestbed final : public Testbed {
 
   // So many that the device is busy until the host has enqueued so many executions.
   Result<void> sweep(int executions, int patience) const {
-    const double sweep_seconds = static_cast<double>(sweep_.bytes()) / fastest_fill;
-    const int sweeps = 1 + static_cast<int>(std::min(executions * enqueue_seconds / sweep_seconds, most_sweeps));
+    const double sweep_seconds = static_cast<double>(sweep_.bytes()) / kFastestFill;
+    const int sweeps = 1 + static_cast<int>(std::min(executions * kEnqueueSeconds / sweep_seconds, kMostSweeps));
     for (int i = 0; i < patience * sweeps; ++i) {
       CONVOY_CHECK(queue_->fill(sweep_.data(), 0, sweep_.bytes()));
     }
@@ -234,23 +234,23 @@ class CudaTestbed final : public Testbed {
   // where a long execution gains nothing by it, as one of hundreds of kernels, which waits for its host in any case.
   Result<double> sample(const ConvPlan& plan, double rough, std::vector<double>* clocks = nullptr) {
     CONVOY_CHECK(workspace_.reserve(plan.workspace_bytes()));
-    double least = infinity;
+    double least = kInfinity;
     for (int patience = 1;; patience *= 2) {
       bool late = false;
       CONVOY_TRY(const double seconds, caches_ == CacheState::rotating ? row(plan, rough, patience, clocks, late)
                                                                        : each(plan, rough, patience, clocks, late));
       if (!late) return seconds;
-      const bool in_vain = seconds > long_execution_seconds && seconds > worth_waiting * least;
+      const bool in_vain = seconds > kLongExecutionSeconds && seconds > kWorthWaiting * least;
       least = std::min(least, seconds);
-      if (in_vain || patience == most_patience) return least;
+      if (in_vain || patience == kMostPatience) return least;
     }
   }
 
   // The median of single executions.
   Result<double> each(const ConvPlan& plan, double rough, int patience, std::vector<double>* clocks, bool& late) {
-    const int executions = rough < long_execution_seconds ? batch : 1;
+    const int executions = rough < kLongExecutionSeconds ? kBatch : 1;
     const bool warm = caches_ == CacheState::warm;
-    double host = infinity;
+    double host = kInfinity;
     if (warm) {
       CONVOY_CHECK(sweep(executions, patience));
       CONVOY_CHECK(execute(plan));
@@ -269,7 +269,7 @@ class CudaTestbed final : public Testbed {
     }
     observe(clocks);
     CONVOY_CHECK(queue_->finish());
-    std::array<double, batch> seconds{};
+    std::array<double, kBatch> seconds{};
     for (int i = 0; i < executions; ++i) {
       const EventPair& events = events_[static_cast<std::size_t>(i)];
       CONVOY_TRY(seconds[static_cast<std::size_t>(i)], cuda::Event::seconds(events.begin, events.end));
@@ -281,9 +281,9 @@ class CudaTestbed final : public Testbed {
   // The mean of executions in a row, each on the next set of tensors. In front of them are as many as fill the cache,
   // so that what the sweeps left there is gone.
   Result<double> row(const ConvPlan& plan, double rough, int patience, std::vector<double>* clocks, bool& late) {
-    const int executions = static_cast<int>(std::clamp(row_seconds / std::max(rough, 1e-9), 1.0, most_in_row));
+    const int executions = static_cast<int>(std::clamp(kRowSeconds / std::max(rough, 1e-9), 1.0, kMostInRow));
     const auto filling = 2 * gpu_.l2_bytes / rotation_->bytes_of_one() + 1;
-    const int ahead = executions == 1 ? 0 : static_cast<int>(std::min<std::int64_t>({filling, executions, most_ahead}));
+    const int ahead = executions == 1 ? 0 : static_cast<int>(std::min<std::int64_t>({filling, executions, kMostAhead}));
     const EventPair& events = events_.front();
     CONVOY_CHECK(sweep(ahead + executions, patience));
     for (int i = 0; i < ahead; ++i) CONVOY_CHECK(execute(plan, rotation_->next()));
@@ -310,8 +310,8 @@ class CudaTestbed final : public Testbed {
     if (expectation_ || no_expectation_) return expectation_ ? &*expectation_ : nullptr;
     const Spent spent("verifying: the oracle");
     VerifyOptions options = cuda::device_verify_options();
-    options.full_terms = std::min(options.full_terms, device_terms * oracle_terms_);
-    options.full_outputs = std::min(options.full_outputs, oracle_terms_ / terms_an_output);
+    options.full_terms = std::min(options.full_terms, kDeviceTerms * oracle_terms_);
+    options.full_outputs = std::min(options.full_outputs, oracle_terms_ / kTermsAnOutput);
     auto made =
         cuda::DeviceExpectation::make(problem_, args(data_.prior(problem_.pass).data()), options, gpu_, stream());
     if (made.ok()) {

@@ -6,15 +6,15 @@
 namespace convoy::selection {
 namespace {
 
-constexpr double long_warm_up_seconds = 0.1;
-constexpr double clear_margin = 1.05;
-constexpr int most_retries = 3;       // of a sample
-constexpr int patience_at_most = 24;  // retries that came to nothing in a row, after which there are none
+constexpr double kLongWarmUpSeconds = 0.1;
+constexpr double kClearMargin = 1.05;
+constexpr int kMostRetries = 3;      // of a sample
+constexpr int kPatienceAtMost = 24;  // retries that came to nothing in a row, after which there are none
 
 struct Lane {
   const Contestant* contestant = nullptr;
   int repeats = 1;
-  double turn_seconds = 0;  // of its last sample, preparation included
+  double sample_seconds = 0;  // of its last sample, preparation included
   bool racing = true;
   bool settled = false;
   std::vector<double> samples;
@@ -52,9 +52,9 @@ class Race {
  private:
   // Nothing where an execution failed, which ends the lane.
   std::optional<double> sample(Lane& lane) {
-    const double turn = clock_();
+    const double start = clock_();
     const auto seconds = lane.contestant->sample ? lane.contestant->sample() : timed(lane);
-    lane.turn_seconds = clock_() - turn;
+    lane.sample_seconds = clock_() - start;
     if (seconds.ok()) return undisturbed(lane, *seconds);
     lane.failure = seconds.error();
     lane.samples.clear();
@@ -68,13 +68,13 @@ class Race {
 
   // The first of some more samples that nobody slows down, else the least of them all.
   double undisturbed(const Lane& lane, double seconds) {
-    for (int i = 0; disturbed_ && i < most_retries && patience_ > 0 && may_take(lane.turn_seconds); ++i) {
+    for (int i = 0; disturbed_ && i < kMostRetries && patience_ > 0 && may_take(lane.sample_seconds); ++i) {
       --patience_;
       const auto again = timed(lane);
-      if (!again.ok()) break;  // it will say so at its next turn
+      if (!again.ok()) break;  // it will say so at its next sample
       seconds = disturbed_ ? std::min(seconds, *again) : *again;
     }
-    if (!disturbed_) patience_ = patience_at_most;
+    if (!disturbed_) patience_ = kPatienceAtMost;
     return seconds;
   }
 
@@ -92,7 +92,7 @@ class Race {
 
   bool warm_up(Lane& lane) {
     double seconds = 0;
-    for (int i = 0; i < options_.warm_ups && seconds < long_warm_up_seconds; ++i) {
+    for (int i = 0; i < options_.warm_ups && seconds < kLongWarmUpSeconds; ++i) {
       if (!may_take(seconds)) return false;
       const auto taken = sample(lane);
       if (!taken) return true;
@@ -110,7 +110,7 @@ class Race {
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       Lane& lane = lanes_[round % 2 == 0 ? i : lanes_.size() - 1 - i];
       if (!lane.racing) continue;
-      if (!may_take(lane.turn_seconds)) {
+      if (!may_take(lane.sample_seconds)) {
         for (Lane& each : lanes_) {
           if (round > 0 && each.samples.size() > static_cast<std::size_t>(round)) each.samples.pop_back();
         }
@@ -128,7 +128,7 @@ class Race {
     for (Lane& lane : lanes_) {
       if (!lane.racing) continue;
       const double least = *std::min_element(lane.samples.begin(), lane.samples.end());
-      const int samples = least > longest_disturbance_seconds ? 2 : options_.min_samples;  // that count
+      const int samples = least > kLongestDisturbanceSeconds ? 2 : options_.min_samples;  // that count
       if (least > options_.hopeless * best && summarize(lane.samples).samples >= samples) lane.racing = false;
     }
   }
@@ -136,7 +136,7 @@ class Race {
   void drop_losers() {
     const Lane* winner = leader();
     const Summary best = summarize(winner->samples);
-    const double limit = best.median * (1 + best.relative_uncertainty()) * clear_margin;
+    const double limit = best.median * (1 + best.relative_uncertainty()) * kClearMargin;
     for (Lane& lane : lanes_) {
       if (!lane.racing || &lane == winner) continue;
       const Summary own = summarize(lane.samples);
@@ -185,7 +185,7 @@ class Race {
   double start_;
   std::vector<Lane> lanes_;
   bool disturbed_ = false;  // in the last sample
-  int patience_ = patience_at_most;
+  int patience_ = kPatienceAtMost;
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace convoy::selection {
 
 struct TimingOptions {
   int warm_ups = 2;                  // untimed executions of each contestant; a single one where it takes over 0.1 s
-  int min_samples = enough_samples;  // of one that may still win
+  int min_samples = kEnoughSamples;  // of one that may still win
   int max_samples = 50;
   double target_uncertainty = 0.02;  // enough is known once every median that may win is known this well (95%)
   double hopeless = 3;  // so many times slower than the best in min_samples that count (two, where that is longer than
@@ -35,7 +35,7 @@ struct Contestant {
 };
 
 struct Timing {
-  Summary summary;               // no samples where the time ended before its turn came, or it failed
+  Summary summary;               // no samples where the time ended before its first sample, or it failed
   bool settled = false;          // sampled until the rules below were satisfied; otherwise cut off
   std::optional<Error> failure;  // of an execution: it is out of the race
 };

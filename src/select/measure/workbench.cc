@@ -13,15 +13,15 @@ namespace convoy::selection {
 namespace {
 
 // A run this long is its own best estimate: start-up effects no longer show.
-constexpr double long_run_seconds = 0.1;
+constexpr double kLongRunSeconds = 0.1;
 // Of a first run on a GPU, at most, for its code to be loaded: what takes longer than the hopeless by this is hopeless.
-constexpr double loading_seconds = 0.03;
+constexpr double kLoadingSeconds = 0.03;
 
 // Estimates for setup_seconds, from below a loaded and above an idle machine's.
-constexpr double seconds_per_oracle_term = 2e-9;
-constexpr double seconds_per_filled_byte = 1e-9;
-constexpr double seconds_per_weight_byte = 3e-9;  // filled, copied and packed by the first plan
-constexpr double gpu_setup_seconds = 0.1;         // Habits::makes_data
+constexpr double kSecondsPerOracleTerm = 2e-9;
+constexpr double kSecondsPerFilledByte = 1e-9;
+constexpr double kSecondsPerWeightByte = 3e-9;  // filled, copied and packed by the first plan
+constexpr double kGpuSetupSeconds = 0.1;        // Habits::makes_data
 
 }  // namespace
 
@@ -43,31 +43,31 @@ Result<Workbench> Workbench::make(const ConvProblem& problem, std::span<const En
 }
 
 double Workbench::setup_seconds(const ConvProblem& problem, const PlanRequest& request, std::int64_t oracle_terms) {
-  if (habits_on(request).makes_data) return gpu_setup_seconds;
+  if (habits_on(request).makes_data) return kGpuSetupSeconds;
   const double outputs = static_cast<double>(std::max<std::int64_t>(problem.out().elements(), 1));
   const double terms = flops(problem) / 2;
   const double checked = terms <= static_cast<double>(oracle_terms)
                              ? terms
                              : std::min(terms, terms / outputs * static_cast<double>(VerifyOptions{}.samples));
   const double filled = static_cast<double>(problem.x.bytes() + problem.y.bytes());
-  return checked * seconds_per_oracle_term / std::max(request.threads, 1) + filled * seconds_per_filled_byte +
-         static_cast<double>(problem.w.bytes()) * seconds_per_weight_byte;
+  return checked * kSecondsPerOracleTerm / std::max(request.threads, 1) + filled * kSecondsPerFilledByte +
+         static_cast<double>(problem.w.bytes()) * kSecondsPerWeightByte;
 }
 
 Runner Workbench::plan(const Candidate& candidate) const {
   return plan_candidate(problem_, candidate, engines_, request_);
 }
 
-void Workbench::audition(Runner& runner, double hopeless_seconds) {
+void Workbench::screen(Runner& runner, double hopeless_seconds) {
   if (runner.plan == nullptr) return;
-  if (auto passed = try_audition(runner, hopeless_seconds); !passed.ok()) fail(runner, passed.error());
+  if (auto passed = try_screen(runner, hopeless_seconds); !passed.ok()) fail(runner, passed.error());
 }
 
-Result<void> Workbench::try_audition(Runner& runner, double hopeless_seconds) {
+Result<void> Workbench::try_screen(Runner& runner, double hopeless_seconds) {
   Measurement& measurement = runner.measurement;
   {
-    const Spent spent("soiling");
-    CONVOY_CHECK(testbed_->soil(measurement.workspace_bytes));
+    const Spent spent("poisoning");
+    CONVOY_CHECK(testbed_->poison(measurement.workspace_bytes));
   }
   {
     const Spent spent("first run");
@@ -77,7 +77,7 @@ Result<void> Workbench::try_audition(Runner& runner, double hopeless_seconds) {
   CONVOY_CHECK(verify(measurement));
   // The first run of a short plan mostly times page faults and threads that wake up, or code on its way to a GPU.
   const double long_run =
-      habits_.compiles ? std::min(hopeless_seconds + loading_seconds, long_run_seconds) : long_run_seconds;
+      habits_.compiles ? std::min(hopeless_seconds + kLoadingSeconds, kLongRunSeconds) : kLongRunSeconds;
   if (measurement.median_seconds < long_run) {
     const Spent spent("rough time");
     CONVOY_TRY(measurement.median_seconds, testbed_->timed_run(*runner.plan));
@@ -100,7 +100,7 @@ void Workbench::sample(std::span<Runner* const> runners, const TimingOptions& op
       continue;
     }
     const Summary& summary = timings[i].summary;
-    if (summary.samples == 0) continue;  // its audition's time stands
+    if (summary.samples == 0) continue;  // its screening's time stands
     Measurement& measurement = runners[i]->measurement;
     measurement.median_seconds = summary.median;
     measurement.spread = summary.spread();

@@ -16,7 +16,7 @@
 namespace convoy::selection {
 
 // Beyond a budget, for a problem's first answer: SelectionOptions::budget_seconds.
-inline constexpr double overtime_seconds = 10;
+inline constexpr double kOvertimeSeconds = 10;
 
 class Workbench {
  public:
@@ -25,7 +25,7 @@ class Workbench {
   static Result<Workbench> make(const ConvProblem& problem, std::span<const Engine* const> engines,
                                 const PlanRequest& request, CacheState caches, std::int64_t oracle_terms);
 
-  // Roughly what make() and the oracle's part of a first audition take.
+  // Roughly what make() and the oracle's part of a first screening take.
   static double setup_seconds(const ConvProblem& problem, const PlanRequest& request, std::int64_t oracle_terms);
 
   // With the constant weights of the testbed. A failure is in the measurement.
@@ -34,7 +34,7 @@ class Workbench {
   // Runs it once on NaN-filled output and workspace, verifies, and takes a first, rough time. A candidate that fails
   // has `failure` set and loses its plan. On a GPU the time is that first execution's where it is well above
   // `hopeless_seconds`: nothing more is spent on it.
-  void audition(Runner& runner, double hopeless_seconds = std::numeric_limits<double>::infinity());
+  void screen(Runner& runner, double hopeless_seconds = std::numeric_limits<double>::infinity());
 
   // What follows ends a candidate that fails to run: it has `failure` set and loses its plan.
 
@@ -54,7 +54,7 @@ class Workbench {
   Workbench(const ConvProblem& problem, std::span<const Engine* const> engines, const PlanRequest& request,
             std::unique_ptr<Testbed> testbed);
 
-  Result<void> try_audition(Runner& runner, double hopeless_seconds);
+  Result<void> try_screen(Runner& runner, double hopeless_seconds);
   Result<void> verify(Measurement& measurement);
   void fail(Runner& runner, const Error& error);
   const Engine* engine_of(const Candidate& candidate) const;

@@ -141,7 +141,7 @@ class CandidateChecker::State {
     HostTensor first;
     for (int i = 0; i < setup_.repeats; ++i) {
       const ConvPlan& plan = *plans[i % 2];
-      CONVOY_CHECK(testbed_->soil(plan.workspace_bytes()));
+      CONVOY_CHECK(testbed_->poison(plan.workspace_bytes()));
       CONVOY_CHECK(testbed_->run(plan));
       if (i == 0 || !claims.deterministic) {
         CONVOY_CHECK(verify(claims.arithmetic, outcome));
@@ -180,7 +180,7 @@ class CandidateChecker::State {
         return {};
       }
       const auto team = make_cpu_team(threads);
-      CONVOY_CHECK(testbed_->soil((*plan)->workspace_bytes()));
+      CONVOY_CHECK(testbed_->poison((*plan)->workspace_bytes()));
       if (auto ran = testbed_->run_on(*team, **plan); !ran.ok()) {
         return ran.error().within(fmt::format("on {} threads", threads));
       }

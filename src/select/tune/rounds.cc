@@ -7,14 +7,14 @@
 namespace convoy::selection {
 namespace {
 
-// Seconds. A later turn that is shorter would pay for little but setting up.
-constexpr double least_share = 0.05;
-constexpr double tiny_share = 1e-9;
+// Seconds. A later slice that is shorter would pay for little but setting up.
+constexpr double kLeastShare = 0.05;
+constexpr double kTinyShare = 1e-9;
 
 }  // namespace
 
-Result<void> take_turns(std::span<const double> weights, FunctionRef<double()> left,
-                        FunctionRef<Result<TurnOutcome>(const Turn&)> take) {
+Result<void> measure_in_rounds(std::span<const double> weights, FunctionRef<double()> left,
+                               FunctionRef<Result<SliceOutcome>(const Slice&)> take) {
   const bool budgeted = left() < std::numeric_limits<double>::infinity();
   std::vector<bool> settled(weights.size(), false);
   bool progress = true, measured = false;
@@ -27,10 +27,10 @@ Result<void> take_turns(std::span<const double> weights, FunctionRef<double()> l
       double share = 0;
       if (budgeted) {
         const double seconds = left();
-        share = seconds > 0 ? seconds * weights[i] / std::max(open, weights[i]) : measured ? -1 : tiny_share;
+        share = seconds > 0 ? seconds * weights[i] / std::max(open, weights[i]) : measured ? -1 : kTinyShare;
       }
       open -= weights[i];
-      if (!first && budgeted && share < least_share) continue;
+      if (!first && budgeted && share < kLeastShare) continue;
       const bool likely_only = first && budgeted && weights.size() > 1;
       auto outcome = take({i, share, likely_only});
       if (!outcome.ok()) return outcome.error();

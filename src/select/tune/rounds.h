@@ -12,15 +12,15 @@
 
 namespace convoy::selection {
 
-// One problem's turn to be measured.
-struct Turn {
+// One problem's slice of the budget.
+struct Slice {
   std::size_t problem = 0;
   // Its share of the budget; 0: there is no budget; negative: nothing is left of it. SelectionOptions::budget_seconds.
   double seconds = 0;
   bool likely_only = false;  // SelectionOptions::likely_only
 };
 
-struct TurnOutcome {
+struct SliceOutcome {
   bool settled = false;   // nothing is left to measure
   bool measured = false;  // something was
 };
@@ -40,12 +40,12 @@ class RoundStore final : public MeasurementStore {
   std::map<MeasurementKey, std::vector<Measurement>> rows_;
 };
 
-// Gives every problem a turn with its likely candidates (where there is one problem, or no budget: with all), then
-// turns with all of them to those that are not settled, until all are, the budget is spent, or a round measures
-// nothing. A turn's share of what `left` says is left, infinity where there is no budget, goes by the weights of the
+// Gives every problem a slice with its likely candidates (where there is one problem, or no budget: with all), then
+// slices with all of them to those that are not settled, until all are, the budget is spent, or a round measures
+// nothing. A slice's share of what `left` says is left, infinity where there is no budget, goes by the weights of the
 // problems still to come in its round. Until something was measured a share is positive, if tiny, so that a budget that
 // is spent beforehand still gives one problem an answer. Returns the first error of `take`.
-Result<void> take_turns(std::span<const double> weights, FunctionRef<double()> left,
-                        FunctionRef<Result<TurnOutcome>(const Turn&)> take);
+Result<void> measure_in_rounds(std::span<const double> weights, FunctionRef<double()> left,
+                               FunctionRef<Result<SliceOutcome>(const Slice&)> take);
 
 }  // namespace convoy::selection

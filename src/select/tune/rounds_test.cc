@@ -18,7 +18,7 @@ namespace {
 using testing_support::FakeEngine;
 
 struct Taken {
-  Turn turn;
+  Slice turn;
   double at;
 };
 
@@ -30,16 +30,16 @@ struct Work {
   std::map<std::size_t, double> spent;
 
   void run(const std::vector<double>& weights) {
-    const auto done = take_turns(
+    const auto done = measure_in_rounds(
         weights, [this] { return budget > 0 ? budget - time : std::numeric_limits<double>::infinity(); },
-        [this](const Turn& turn) -> Result<TurnOutcome> {
+        [this](const Slice& turn) -> Result<SliceOutcome> {
           turns.push_back({turn, time});
           double& own = spent[turn.problem];
           const double most = (turn.likely_only ? likely : likely + others) - own;
           const double takes = turn.seconds == 0 ? most : std::clamp(turn.seconds, 0.0, most);
           own += takes;
           time += takes;
-          return TurnOutcome{own >= likely + others, takes > 0};
+          return SliceOutcome{own >= likely + others, takes > 0};
         });
     EXPECT_TRUE(done.ok());
   }
@@ -91,9 +91,9 @@ TEST(Rounds, WhoComesAfterTheEndHearsOfIt) {
 TEST(Rounds, AnErrorEndsThem) {
   int turns = 0;
   const std::vector<double> weights = {1, 1};
-  const auto done = take_turns(
+  const auto done = measure_in_rounds(
       weights, [] { return 1.0; },
-      [&](const Turn&) -> Result<TurnOutcome> {
+      [&](const Slice&) -> Result<SliceOutcome> {
         ++turns;
         return Error{ErrorCode::internal, "no"};
       });
@@ -128,9 +128,9 @@ TEST(Rounds, NoProblemGetsItsTenthCandidateBeforeAllHaveTheirLikelyOnes) {
   std::vector<std::size_t> order;  // of first measurements
   std::map<std::string, int> seen;
   const std::vector<double> weights(problems.size(), 1);
-  const auto done = take_turns(
+  const auto done = measure_in_rounds(
       weights, [] { return 600.0; },
-      [&](const Turn& turn) -> Result<TurnOutcome> {
+      [&](const Slice& turn) -> Result<SliceOutcome> {
         SelectionOptions options;
         options.mode = SelectionMode::measured;
         options.store = &store;
@@ -144,7 +144,7 @@ TEST(Rounds, NoProblemGetsItsTenthCandidateBeforeAllHaveTheirLikelyOnes) {
               if (seen[name]++ == 0) order.push_back(turn.problem);
               return true;
             }));
-        return TurnOutcome{!selection.partial, order.size() > before};
+        return SliceOutcome{!selection.partial, order.size() > before};
       });
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_EQ(order.size(), 36U) << "all of them in the end";

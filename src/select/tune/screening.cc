@@ -14,15 +14,15 @@
 namespace convoy::selection {
 namespace {
 
-constexpr double likely = 2;           // times the best prediction: an engine that may be the fastest
-constexpr double likely_knobs = 1.25;  // the same for knob values other than the default
-constexpr std::size_t most = 16;       // candidates
-constexpr int again = 2;               // so many more times for short ones: the least counts
-constexpr int most_again = 10;         // where all of them seem disturbed; then the candidate takes that long
-constexpr double short_seconds = 5e-3;
-constexpr double oracle_share = 0.1;  // of the budget
-constexpr double seconds_per_oracle_term = 2e-9;
-constexpr double seconds_per_packed_byte = 4e-9;
+constexpr double kLikely = 2;          // times the best prediction: an engine that may be the fastest
+constexpr double kLikelyKnobs = 1.25;  // the same for knob values other than the default
+constexpr std::size_t kMost = 16;      // candidates
+constexpr int kAgain = 2;              // so many more times for short ones: the least counts
+constexpr int kMostAgain = 10;         // where all of them seem disturbed; then the candidate takes that long
+constexpr double kShortSeconds = 5e-3;
+constexpr double kOracleShare = 0.1;  // of the budget
+constexpr double kSecondsPerOracleTerm = 2e-9;
+constexpr double kSecondsPerPackedByte = 4e-9;
 
 struct Candidacy {
   Candidate candidate;
@@ -38,18 +38,18 @@ Result<std::vector<Candidacy>> list(const ConvProblem& problem, std::span<const 
     CONVOY_TRY(const Engine* engine, runnable_engine(problem, candidate, engines, request));
     const double seconds = engine->predict_seconds(problem, candidate.knobs, request);
     const double best = listed.empty() ? seconds : listed.front().predicted;
-    if (!options.all_knobs && seconds > likely * best) continue;
+    if (!options.all_knobs && seconds > kLikely * best) continue;
     listed.push_back({candidate, engine, seconds});
     for (const Candidate& other : all_configurations(*engine, problem, request)) {
       const double own = engine->predict_seconds(problem, other.knobs, request);
-      if (other == candidate || (!options.all_knobs && own > likely_knobs * best)) continue;
+      if (other == candidate || (!options.all_knobs && own > kLikelyKnobs * best)) continue;
       if (!filtered(problem, *engine, other.knobs, options.filter, request)) listed.push_back({other, engine, own});
     }
   }
   if (listed.empty()) return listed;
   std::stable_sort(listed.begin() + 1, listed.end(),
                    [](const Candidacy& a, const Candidacy& b) { return a.predicted < b.predicted; });
-  if (!options.all_knobs) listed.resize(std::min(listed.size(), most));
+  if (!options.all_knobs) listed.resize(std::min(listed.size(), kMost));
   return listed;
 }
 
@@ -73,9 +73,9 @@ class Screener {
       const auto found = std::find_if(known.begin(), known.end(), [&](const Measurement& m) {
         return m.candidate == each.candidate && is_current(m, engines_);
       });
-      const bool again = found != known.end() && found->state == MeasurementState::partial && !found->failure &&
-                         seems_disturbed(*found, each);
-      if (found == known.end() || again) {
+      const bool kAgain = found != known.end() && found->state == MeasurementState::partial && !found->failure &&
+                          seems_disturbed(*found, each);
+      if (found == known.end() || kAgain) {
         open.push_back(each);
       } else {
         note(*found);
@@ -95,7 +95,7 @@ class Screener {
 
   bool first_answer_by(double seconds) const {
     const bool stopped = stopped_ || (options_.stop != nullptr && *options_.stop);
-    return !stopped && options_.budget_seconds > 0 && result_.right.empty() && left() + overtime_seconds >= seconds;
+    return !stopped && options_.budget_seconds > 0 && result_.right.empty() && left() + kOvertimeSeconds >= seconds;
   }
 
   void note(const Measurement& m) {
@@ -109,7 +109,7 @@ class Screener {
   Result<void> measure(const std::vector<Candidacy>& open) {
     std::int64_t terms = VerifyOptions{}.full_terms;
     if (options_.budget_seconds > 0) {
-      const double share = options_.budget_seconds * oracle_share * request_.threads / seconds_per_oracle_term;
+      const double share = options_.budget_seconds * kOracleShare * request_.threads / kSecondsPerOracleTerm;
       terms = static_cast<std::int64_t>(std::min(share, static_cast<double>(terms)));
     }
     result_.partial = true;
@@ -122,7 +122,7 @@ class Screener {
       request.constant_weights = weights.data.get();
     }
     CONVOY_TRY(Workbench bench, Workbench::make(problem_, engines_, request, options_.caches, terms));
-    const double packing = static_cast<double>(problem_.w.bytes()) * seconds_per_packed_byte;
+    const double packing = static_cast<double>(problem_.w.bytes()) * kSecondsPerPackedByte;
     bool all = true;
     for (const Candidacy& each : open) {
       const double takes = 2 * each.predicted + packing;
@@ -135,7 +135,7 @@ class Screener {
           filtered(problem_, *each.engine, each.candidate.knobs, options_.filter, request_, runner.plan.get())) {
         continue;
       }
-      bench.audition(runner);
+      bench.screen(runner);
       time_again(bench, runner, each);
       ++result_.measured;
       CONVOY_CHECK(options_.store->store(key_, runner.measurement));
@@ -153,12 +153,12 @@ class Screener {
   void time_again(Workbench& bench, Runner& runner, const Candidacy& of) const {
     Measurement& m = runner.measurement;
     int i = 0;
-    for (; i < most_again && runner.plan != nullptr; ++i) {
-      const bool rough = i < again && m.median_seconds < short_seconds;
+    for (; i < kMostAgain && runner.plan != nullptr; ++i) {
+      const bool rough = i < kAgain && m.median_seconds < kShortSeconds;
       if (!rough && (left() <= 0 || !seems_disturbed(m, of))) break;
       bench.time_again(runner);
     }
-    if (i == most_again && seems_disturbed(m, of)) m.samples = most_again;
+    if (i == kMostAgain && seems_disturbed(m, of)) m.samples = kMostAgain;
   }
 
   void arrange(const std::vector<Candidacy>& listed) {

@@ -74,7 +74,7 @@ TEST_F(Screen, WhatSeemsDisturbedIsLookedAtAgain) {
   EXPECT_LE(disturbed, 0);
   EXPECT_LT(first.right[0].median_seconds, 0.01);
   EXPECT_GE(first.right[2].median_seconds, 0.01);
-  EXPECT_GE(first.right[2].samples, enough_samples) << "it does take that long";
+  EXPECT_GE(first.right[2].samples, kEnoughSamples) << "it does take that long";
   EXPECT_EQ(run({&unlucky, &slow}).measured, 0);
   auto& rows = store_.rows.begin()->second;
   for (Measurement& m : rows) m.median_seconds = 0.02, m.samples = 1;  // as an interrupted tune has left them

@@ -19,15 +19,15 @@
 namespace convoy::selection {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-constexpr double defaults_share = 0.5;     // of the time left, for timing some while others are still to come
-constexpr double unlikely_factor = 2;      // of the best prediction: predicted slower, not likely to be the fastest
-constexpr std::ptrdiff_t most_likely = 8;  // candidates, of likely_only
-constexpr double oracle_share = 0.1;       // of the budget, for the oracle
-constexpr double seconds_per_oracle_term = 2e-9;
-constexpr int second_chances = 3;
-constexpr double promising = 1.5;  // a variant whose first time is within this of the best is timed properly
+constexpr double kDefaultsShare = 0.5;     // of the time left, for timing some while others are still to come
+constexpr double kUnlikelyFactor = 2;      // of the best prediction: predicted slower, not likely to be the fastest
+constexpr std::ptrdiff_t kMostLikely = 8;  // candidates, of likely_only
+constexpr double kOracleShare = 0.1;       // of the budget, for the oracle
+constexpr double kSecondsPerOracleTerm = 2e-9;
+constexpr int kSecondChances = 3;
+constexpr double kPromising = 1.5;  // a variant whose first time is within this of the best is timed properly
 
 // How well times are to be known.
 struct Effort {
@@ -35,15 +35,15 @@ struct Effort {
   TimingOptions timing;
   double unbudgeted_seconds = 2;  // of sampling, a candidate, where there is no budget
 };
-Effort thorough() { return {hopeless, {}}; }
-Effort full() { return {infinity, {.hopeless = infinity}, infinity}; }
+Effort thorough() { return {kHopeless, {}}; }
+Effort full() { return {kInfinity, {.hopeless = kInfinity}, kInfinity}; }
 // Everything has been warm since its first time, and a GPU's sample is a median itself.
 Effort quick() { return {1.25, {.warm_ups = 0, .min_samples = 3, .max_samples = 3}}; }
 
 std::int64_t oracle_terms(const SelectionOptions& options, int threads) {
   const std::int64_t most = VerifyOptions{}.full_terms;
   if (options.budget_seconds <= 0) return most;
-  const double terms = options.budget_seconds * oracle_share * threads / seconds_per_oracle_term;
+  const double terms = options.budget_seconds * kOracleShare * threads / kSecondsPerOracleTerm;
   return static_cast<std::int64_t>(std::min(terms, static_cast<double>(most)));
 }
 
@@ -64,7 +64,7 @@ class Tuner {
         ahead_(ahead),
         key_(measurement_key(problem, request, options.caches)),
         start_(monotonic_seconds()),
-        cut_(options.objective.workspace == 0 && options.objective.energy == 0 ? effort.hopeless : infinity) {}
+        cut_(options.objective.workspace == 0 && options.objective.energy == 0 ? effort.hopeless : kInfinity) {}
 
   Result<Selection> run() {
     CONVOY_CHECK(open_counter());
@@ -80,14 +80,14 @@ class Tuner {
 
   double time_left() const {
     if (interrupted()) return 0;
-    return options_.budget_seconds != 0 ? options_.budget_seconds - (monotonic_seconds() - start_) : infinity;
+    return options_.budget_seconds != 0 ? options_.budget_seconds - (monotonic_seconds() - start_) : kInfinity;
   }
 
   // However short the budget, a problem gets an answer: the first candidate that gives one, unless that takes far
   // longer. A negative budget measures nothing.
   bool first_answer_by(double seconds) const {
-    if (interrupted() || options_.budget_seconds < 0 || best_seconds() < infinity) return false;
-    return time_left() + overtime_seconds >= seconds;
+    if (interrupted() || options_.budget_seconds < 0 || best_seconds() < kInfinity) return false;
+    return time_left() + kOvertimeSeconds >= seconds;
   }
 
   // Running for the counter takes up to half a second a candidate, more than all else: only where energy counts.
@@ -169,8 +169,8 @@ class Tuner {
 
   void measure_on(Workbench& bench) {
     // Under a budget the likely ones first, up to a good answer; then the others against the best of them.
-    const auto unlikely = options_.likely_only || time_left() < infinity ? first_unlikely() : open_.end();
-    const std::ptrdiff_t at_most = std::max<std::ptrdiff_t>(0, most_likely - (unlikely - open_.begin()));
+    const auto unlikely = options_.likely_only || time_left() < kInfinity ? first_unlikely() : open_.end();
+    const std::ptrdiff_t at_most = std::max<std::ptrdiff_t>(0, kMostLikely - (unlikely - open_.begin()));
     const std::ptrdiff_t others = options_.likely_only ? std::min(at_most, open_.end() - unlikely) : 0;
     measure_wave(bench, {open_.begin(), unlikely}, {unlikely, unlikely + others});
     if (options_.likely_only) {
@@ -188,9 +188,9 @@ class Tuner {
     });
     if (begin == open_.end()) return begin;
     const double best = predicted(*begin);
-    const auto end = options_.likely_only ? begin + std::min(most_likely, open_.end() - begin) : open_.end();
+    const auto end = options_.likely_only ? begin + std::min(kMostLikely, open_.end() - begin) : open_.end();
     return std::find_if(begin, end,
-                        [&](const Candidate& candidate) { return predicted(candidate) > unlikely_factor * best; });
+                        [&](const Candidate& candidate) { return predicted(candidate) > kUnlikelyFactor * best; });
   }
 
   // Each plan packs constant weights of its own.
@@ -207,9 +207,9 @@ class Tuner {
   // are as likely.
   void measure_wave(Workbench& bench, const std::vector<Candidate>& wave, std::span<const Candidate> others) {
     const std::size_t known = runners_.size();
-    audition_open(bench, wave);
+    screen_open(bench, wave);
     const auto slower = [&](const Candidate& candidate) { return predicted(candidate) >= best_seconds(); };
-    audition_open(bench, {others.begin(), std::ranges::find_if(others, slower)});
+    screen_open(bench, {others.begin(), std::ranges::find_if(others, slower)});
     cut_off_hopeless(bench);
     std::vector<Runner*> racing;
     for (std::size_t i = known; i < runners_.size(); ++i) {
@@ -217,39 +217,39 @@ class Tuner {
     }
     if (racing.empty()) return;
     const std::vector<Runner*> fresh = racing;
-    if (champion_ != nullptr && champion_->plan == nullptr) champion_ = nullptr;  // hopeless beside a new one
-    if (champion_ != nullptr) racing.push_back(champion_);
+    if (incumbent_ != nullptr && incumbent_->plan == nullptr) incumbent_ = nullptr;  // hopeless beside a new one
+    if (incumbent_ != nullptr) racing.push_back(incumbent_);
     const double left = time_left();
     const bool more_to_come =
         !options_.likely_only && (options_.all_knobs || done_ < static_cast<int>(contestants_.size()));
-    race(bench, racing, more_to_come && left < infinity ? left * defaults_share : left);
-    for (Runner* runner : fresh) keep_champion(*runner);
+    race(bench, racing, more_to_come && left < kInfinity ? left * kDefaultsShare : left);
+    for (Runner* runner : fresh) keep_incumbent(*runner);
   }
 
   // Only the best keeps its plan, which variants are timed against.
-  void keep_champion(Runner& runner) {
-    if (champion_ != nullptr && champion_->plan == nullptr) champion_ = nullptr;  // it failed, timed once more
+  void keep_incumbent(Runner& runner) {
+    if (incumbent_ != nullptr && incumbent_->plan == nullptr) incumbent_ = nullptr;  // it failed, timed once more
     if (runner.plan == nullptr) return;
-    if (champion_ == nullptr || runner.measurement.median_seconds < champion_->measurement.median_seconds) {
-      if (champion_ != nullptr) champion_->plan.reset();
-      champion_ = &runner;
+    if (incumbent_ == nullptr || runner.measurement.median_seconds < incumbent_->measurement.median_seconds) {
+      if (incumbent_ != nullptr) incumbent_->plan.reset();
+      incumbent_ = &runner;
     } else {
       runner.plan.reset();
     }
   }
 
-  void audition_open(Workbench& bench, std::span<const Candidate> candidates) {
-    if (habits_.compiles) return audition_as_planned(bench, candidates);
+  void screen_open(Workbench& bench, std::span<const Candidate> candidates) {
+    if (habits_.compiles) return screen_as_planned(bench, candidates);
     for (const Candidate& candidate : candidates) {
       const double planning = packing_seconds();
       if (!affords(candidate, planning) && !gives_first_answer(candidate, planning)) continue;
-      audition_affordable(bench, bench.plan(candidate));
+      screen_affordable(bench, bench.plan(candidate));
     }
   }
 
   // In the order in which plans are ready: the device measures while the host makes the next ones.
-  void audition_as_planned(Workbench& bench, std::span<const Candidate> candidates) {
-    if (ahead_ != nullptr) return audition_batch(bench, *std::exchange(ahead_, nullptr));
+  void screen_as_planned(Workbench& bench, std::span<const Candidate> candidates) {
+    if (ahead_ != nullptr) return screen_batch(bench, *std::exchange(ahead_, nullptr));
     while (!candidates.empty()) {
       std::vector<Candidate> affordable;
       for (const Candidate& candidate : candidates) {
@@ -262,15 +262,15 @@ class Tuner {
         affordable.push_back(next);
       }
       if (!planner_) planner_.emplace(habits_.planning_threads);
-      audition_batch(bench, *planner_->start(problem_, std::move(affordable), engines_, request_));
+      screen_batch(bench, *planner_->start(problem_, std::move(affordable), engines_, request_));
     }
   }
 
-  void audition_batch(Workbench& bench, Planner::Batch& batch) {
+  void screen_batch(Workbench& bench, Planner::Batch& batch) {
     for (double start = monotonic_seconds(); auto runner = batch.next(); start = monotonic_seconds()) {
       planning_ = monotonic_seconds() - start;
-      audition_affordable(bench, std::move(*runner));
-      if (interrupted() || (time_left() <= 0 && best_seconds() < infinity)) {
+      screen_affordable(bench, std::move(*runner));
+      if (interrupted() || (time_left() <= 0 && best_seconds() < kInfinity)) {
         partial_ = true;
         return;
       }
@@ -278,9 +278,9 @@ class Tuner {
   }
 
   // What planning cost is spent.
-  void audition_affordable(Workbench& bench, Runner runner) {
+  void screen_affordable(Workbench& bench, Runner runner) {
     const Candidate& candidate = runner.measurement.candidate;
-    if (affords(candidate, 0) || gives_first_answer(candidate, 0)) audition(bench, std::move(runner));
+    if (affords(candidate, 0) || gives_first_answer(candidate, 0)) screen(bench, std::move(runner));
   }
 
   bool gives_first_answer(const Candidate& candidate, double planning) const {
@@ -298,7 +298,7 @@ class Tuner {
   }
 
   // Null where it failed or the filter holds it back.
-  Runner* audition(Workbench& bench, Runner runner) {
+  Runner* screen(Workbench& bench, Runner runner) {
     if (runner.plan != nullptr) {
       const Candidate& candidate = runner.measurement.candidate;
       const Engine& engine = *contestant_of(candidate.engine).engine;
@@ -308,7 +308,7 @@ class Tuner {
         return nullptr;
       }
     }
-    bench.audition(runner, cut_ * best_seconds());
+    bench.screen(runner, cut_ * best_seconds());
     ++done_;
     runners_.push_back(std::make_unique<Runner>(std::move(runner)));
     Runner* const kept = runners_.back().get();
@@ -317,7 +317,7 @@ class Tuner {
   }
 
   double best_seconds() const {
-    double best = infinity;
+    double best = kInfinity;
     for (const Measurement& m : settled_) {
       if (!m.failure) best = std::min(best, m.median_seconds);
     }
@@ -331,9 +331,9 @@ class Tuner {
     const double limit = cut_ * best_seconds();
     for (const auto& runner : runners_) {
       if (runner->plan == nullptr) continue;
-      for (int again = 0; !habits_.undisturbed && again < second_chances && runner->measurement.median_seconds > limit;
+      for (int again = 0; !habits_.undisturbed && again < kSecondChances && runner->measurement.median_seconds > limit;
            ++again) {
-        if (runner->measurement.median_seconds > longest_disturbance_seconds || time_left() <= 0) break;
+        if (runner->measurement.median_seconds > kLongestDisturbanceSeconds || time_left() <= 0) break;
         bench.time_again(*runner);
         if (runner->plan == nullptr) break;
       }
@@ -384,7 +384,7 @@ class Tuner {
     std::vector<Search> searches;
     for (const Contestant& contestant : contestants_) {
       const Measurement* own = measurement_of(contestant.candidate);
-      const double seconds = own == nullptr || own->failure ? infinity : own->median_seconds;
+      const double seconds = own == nullptr || own->failure ? kInfinity : own->median_seconds;
       searches.push_back(
           {KnobSearch(contestant.candidate.engine, contestant.engine->configurations(problem_, request_)),
            contestant.candidate, seconds});
@@ -419,19 +419,19 @@ class Tuner {
     if (open->empty()) return settled_.back().failure ? std::nullopt : std::optional(settled_.back().median_seconds);
     const double best = best_seconds();
     if (!affords(candidate, planning_seconds())) return std::nullopt;
-    Runner* const runner = audition(bench, bench.plan(candidate));
+    Runner* const runner = screen(bench, bench.plan(candidate));
     if (runner == nullptr) return std::nullopt;
-    const bool poor = runner->measurement.median_seconds > promising * best;
-    if (poor && cut_ < infinity && !is_sampled_further(runner->measurement)) {
+    const bool poor = runner->measurement.median_seconds > kPromising * best;
+    if (poor && cut_ < kInfinity && !is_sampled_further(runner->measurement)) {
       runner->plan.reset();
       runner->measurement.state = MeasurementState::cut_off;
       report(runner->measurement);
     } else {
       // Beside the best again, since the machine may not be what it was.
       std::vector<Runner*> racing = {runner};
-      if (champion_ != nullptr) racing.push_back(champion_);
+      if (incumbent_ != nullptr) racing.push_back(incumbent_);
       race(bench, racing, time_left());
-      keep_champion(*runner);
+      keep_incumbent(*runner);
       if (runner->measurement.failure) return std::nullopt;
     }
     return runner->measurement.median_seconds;
@@ -552,9 +552,9 @@ class Tuner {
   std::vector<Candidate> open_;          // of those, the ones to measure
   std::vector<Measurement> settled_;     // known from the store
   std::vector<std::unique_ptr<Runner>> runners_;
-  Runner* champion_ = nullptr;  // the fastest of them, while knobs are searched
-  double planning_ = 0;         // seconds, of the last plans made
-  std::string excluded_;        // by what only plans know
+  Runner* incumbent_ = nullptr;  // the fastest of them, while knobs are searched
+  double planning_ = 0;          // seconds, of the last plans made
+  std::string excluded_;         // by what only plans know
   std::optional<Error> not_stored_;
   const Workbench* bench_ = nullptr;  // while something is measured
   std::optional<Error> lost_;         // the device, while it measured

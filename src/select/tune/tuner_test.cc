@@ -119,7 +119,7 @@ TEST_F(Tuner, TheBestOfTheLikelyMayBeCutOffLater) {
 }
 
 TEST_F(Tuner, OneDisturbedTimeDoesNotCutACandidateOff) {
-  std::atomic<int> disturbed = 2;  // both runs of its audition
+  std::atomic<int> disturbed = 2;  // both runs of its screening
   FakeEngine unlucky("fake.unlucky", {.predicted = 1e-4, .disturbed_runs = &disturbed});
   FakeEngine steady("fake.steady", {.predicted = 2e-4, .sleep_seconds = 0.001});
   const auto selection = choose({&unlucky, &steady});
@@ -129,7 +129,7 @@ TEST_F(Tuner, OneDisturbedTimeDoesNotCutACandidateOff) {
 
 // Not even all of its rough times: far above its prediction, it is timed beside the others first.
 TEST_F(Tuner, ManyDisturbedTimesDoNotCutACandidateOff) {
-  std::atomic<int> disturbed = 5;  // its audition, and its second chances
+  std::atomic<int> disturbed = 5;  // its screening, and its second chances
   FakeEngine unlucky("fake.unlucky", {.predicted = 2e-4, .disturbed_runs = &disturbed});
   FakeEngine steady("fake.steady", {.predicted = 1e-4, .sleep_seconds = 0.001});
   const auto selection = choose({&unlucky, &steady});
@@ -146,7 +146,7 @@ TEST_F(Tuner, TheHeuristicsChoiceIsTimedBeforeItYields) {
   ASSERT_TRUE(selection.ok()) << selection.error().message;
   EXPECT_EQ(selection->candidate.engine, "fake.other");
   EXPECT_FALSE(selection->partial);
-  for (const Measurement& m : selection->measurements) EXPECT_GE(m.samples, selection::enough_samples);
+  for (const Measurement& m : selection->measurements) EXPECT_GE(m.samples, selection::kEnoughSamples);
 }
 
 // What an interrupted tune has left: it goes on.

@@ -195,7 +195,7 @@ void TuningDatabase::Impl::note_use(const std::string& problem) const {
   if (!update.ok()) return;
   sqlite3_busy_timeout(connection.get(), 0);  // not worth a wait: the next reader does it
   static_cast<void>(update->bind(today).bind(problem).finish());
-  sqlite3_busy_timeout(connection.get(), tunedb::busy_milliseconds);
+  sqlite3_busy_timeout(connection.get(), tunedb::kBusyMilliseconds);
 }
 
 Result<std::vector<TuningRecord>> TuningDatabase::Impl::all() const {

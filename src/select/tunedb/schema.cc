@@ -201,7 +201,7 @@ Result<std::int64_t> schema_version(const Connection& connection) {
     CONVOY_TRY(id, connection.integer("PRAGMA application_id"));
   } while (id != before);
   if (id == 0 && version == 0 && tables == 0) return std::int64_t{0};
-  if (id != application_id) {
+  if (id != kApplicationId) {
     return Error{ErrorCode::corrupt,
                  fmt::format("{}: a SQLite database, but not Convoy's tuning database; nothing in it was changed",
                              connection.path())};
@@ -238,7 +238,7 @@ Result<void> migrate(const Connection& connection) {
     }
     if (version == current_version()) return {};
     return connection.run(
-        fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", application_id, current_version()));
+        fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplicationId, current_version()));
   });
 }
 

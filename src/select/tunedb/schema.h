@@ -9,7 +9,7 @@
 namespace convoy::tunedb {
 
 // "Cnvy": SQLite's application_id of a tuning database.
-inline constexpr std::int64_t application_id = 0x436e7679;
+inline constexpr std::int64_t kApplicationId = 0x436e7679;
 
 // Migration i takes a file from schema version i to i + 1; the first one makes the tables. Released ones never change:
 // another version is another row. The last one calls convoy_named_knobs(), which migrate() provides.

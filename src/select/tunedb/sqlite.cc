@@ -10,7 +10,7 @@
 namespace convoy::tunedb {
 namespace {
 
-constexpr int retry_milliseconds = 20;
+constexpr int kRetryMilliseconds = 20;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ Result<Connection> Connection::open(const std::string& name, const std::string& 
   connection.handle_.reset(handle);
   if (code != SQLITE_OK) return connection.error(code);
   sqlite3_extended_result_codes(handle, 1);
-  sqlite3_busy_timeout(handle, busy_milliseconds);
+  sqlite3_busy_timeout(handle, kBusyMilliseconds);
   return connection;
 }
 
@@ -46,7 +46,7 @@ Error Connection::error(int code) const {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return {ErrorCode::internal, fmt::format("{}: another process has held the tuning database for {} s ({})", path_,
-                                               busy_milliseconds / 1000, what)};
+                                               kBusyMilliseconds / 1000, what)};
     case SQLITE_NOMEM:
       return {ErrorCode::out_of_memory, fmt::format("{}: {}", path_, what)};
     default:
@@ -65,9 +65,9 @@ Result<void> Connection::run_patiently(const std::string& sql) const {
   while (true) {
     const int code = sqlite3_exec(get(), sql.c_str(), nullptr, nullptr, nullptr);
     if (code == SQLITE_OK) return {};
-    const bool late = std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(busy_milliseconds);
+    const bool late = std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(kBusyMilliseconds);
     if ((code & 0xff) != SQLITE_BUSY || late) return error(code);
-    std::this_thread::sleep_for(std::chrono::milliseconds(retry_milliseconds));
+    std::this_thread::sleep_for(std::chrono::milliseconds(kRetryMilliseconds));
   }
 }
 

@@ -15,7 +15,7 @@
 namespace convoy::tunedb {
 
 // How long to wait for other processes. A transaction here takes milliseconds; whoever needs seconds is stuck.
-inline constexpr int busy_milliseconds = 20'000;
+inline constexpr int kBusyMilliseconds = 20'000;
 
 class Statement;
 

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using tunedb::Connection;
 
-constexpr const char* shared_place = "its folder may be shared by several machines, so it has no write-ahead log";
+constexpr const char* kSharedPlace = "its folder may be shared by several machines, so it has no write-ahead log";
 
 // Write-ahead logs let readers and a writer work at once, but need memory that all processes share.
 Result<std::string> choose_journal(const Connection& connection, bool network) {
@@ -137,7 +137,7 @@ Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open(const std::string& 
     const bool network = tunedb::on_network_file_system(path);
     CONVOY_TRY(const std::string mode, choose_journal(connection, network));
     if (mode != "wal") {
-      remark = network ? shared_place : "its file system has no shared memory, so it has no write-ahead log";
+      remark = network ? kSharedPlace : "its file system has no shared memory, so it has no write-ahead log";
       log(LogLevel::info, fmt::format("{}: {}", path, remark));
     }
   }

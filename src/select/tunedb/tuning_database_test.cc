@@ -400,11 +400,11 @@ TEST_F(Database, OperatorsAndConversionsAreKeptAndCollectedByTheirRevision) {
                                            std::pair("convert:x=f32,3,nchw:y=bf16,3,nchw", "convert")}) {
     key.problem = problem;
     Measurement measured = timed(candidate, 1);
-    measured.revision = selection::step_revision;
+    measured.revision = selection::kStepRevision;
     measured.provider = selection::step_provider();
     ASSERT_TRUE(database->store(key, measured).ok());
     EXPECT_TRUE(is_current(database->find(key)->front(), all_engines()));
-    measured.revision = selection::step_revision - 1;
+    measured.revision = selection::kStepRevision - 1;
     ASSERT_TRUE(database->store(key, measured).ok());
     EXPECT_FALSE(is_current(measured, all_engines()));
   }

@@ -82,7 +82,7 @@ Result<CollectReport> TuningDatabase::collect_garbage(std::span<const Engine* co
     CONVOY_TRY(auto steps,
                connection.prepare("DELETE FROM measurements WHERE (engine = 'convert' OR engine GLOB 'ops.*')"
                                   " AND revision < ?"));
-    CONVOY_CHECK(steps.bind(std::int64_t{selection::step_revision}).finish());
+    CONVOY_CHECK(steps.bind(std::int64_t{selection::kStepRevision}).finish());
     report.old_revisions += connection.changes();
     CONVOY_CHECK(connection.run("DELETE FROM measurements WHERE " + tunedb::outdated_verdict()));
     report.old_verdicts = connection.changes();

@@ -30,7 +30,7 @@ struct VariantPack {
 
 struct alignas(64) OfThread {
   cudnnBackendDescriptor_t pack = nullptr;  // the one that it made last
-  unsigned destroyed = 0;                   // Steady::destroyed_elsewhere when it was made
+  unsigned destroyed = 0;                   // FastPath::destroyed_elsewhere when it was made
   int inside = 0;                           // inside.h
   bool plain = false;                       // the pack holds nothing else than this
   std::uint8_t executed = 0;                // the number of the plan it executed last, see SettledPlans; 0: none
@@ -84,7 +84,7 @@ class SettledPlans {
   void unlock();
 
  private:
-  static constexpr std::size_t kBuckets = 59, kInBucket = 4;  // with the rest of Steady a page
+  static constexpr std::size_t kBuckets = 59, kInBucket = 4;  // with the rest of FastPath a page
   static constexpr int kPlanLines = 4;
   static std::size_t first_of(cudnnBackendDescriptor_t plan) {
     constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;
@@ -95,7 +95,7 @@ class SettledPlans {
   std::array<std::atomic<std::uint8_t>, kBuckets * kInBucket + 1> next_{};
 };
 static_assert(sizeof(SettledPlans::Entry) == 16);
-struct alignas(4096) Steady {
+struct alignas(4096) FastPath {
   // The program's cuDNN; null until it made its first descriptor, or where an execution needs more than these.
   std::atomic<decltype(&cudnnBackendCreateDescriptor)> create{nullptr};  // stored last: the others are there then
   decltype(&cudnnBackendDestroyDescriptor) destroy = nullptr;
@@ -107,10 +107,10 @@ struct alignas(4096) Steady {
   std::atomic<bool> substituting{false};  // some plan has a stand-in: until then what packs hold is of no interest
   SettledPlans plans;
 };
-static_assert(sizeof(Steady) == 4096);
-extern constinit Steady steady;
+static_assert(sizeof(FastPath) == 4096);
+extern constinit FastPath fast_path;
 
-// Of a function that each steady execution calls.
-#define CONVOY_STEADY_CODE [[gnu::section("convoy_steady_code")]]
+// Of a function that each execution on the fast path calls.
+#define CONVOY_FAST_PATH [[gnu::section("convoy_fast_path")]]
 
 }  // namespace convoy::interposer

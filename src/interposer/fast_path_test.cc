@@ -1,4 +1,4 @@
-#include "interposer/steady.h"
+#include "interposer/fast_path.h"
 
 #include <gtest/gtest.h>
 

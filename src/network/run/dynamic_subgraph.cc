@@ -1,4 +1,4 @@
-#include "network/run/tail.h"
+#include "network/run/dynamic_subgraph.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace convoy::network {
 
-Result<std::unique_ptr<Tail>> Tail::make(const Graph& graph, const PrepareSettings& settings) {
+Result<std::unique_ptr<DynamicSubgraph>> DynamicSubgraph::make(const Graph& graph, const PrepareSettings& settings) {
   Graph own;
   own.name = graph.name;
   own.values = graph.values;
@@ -22,30 +22,30 @@ Result<std::unique_ptr<Tail>> Tail::make(const Graph& graph, const PrepareSettin
     }
     own.nodes.push_back(node);
   }
-  auto tail = std::make_unique<Tail>();
-  if (own.nodes.empty()) return std::unique_ptr<Tail>();
+  auto dynamic_subgraph = std::make_unique<DynamicSubgraph>();
+  if (own.nodes.empty()) return std::unique_ptr<DynamicSubgraph>();
   for (const Node& node : own.nodes) {
     for (const int id : node.inputs) {
       if (id == kAbsent || made_here[id]) continue;
       if (graph.values[id].constant) {
         own.values[id] = graph.values[id];
-      } else if (std::ranges::find(tail->exports_, id) == tail->exports_.end()) {
-        tail->exports_.push_back(id);
+      } else if (std::ranges::find(dynamic_subgraph->exports_, id) == dynamic_subgraph->exports_.end()) {
+        dynamic_subgraph->exports_.push_back(id);
       }
     }
   }
-  own.inputs = tail->exports_;
+  own.inputs = dynamic_subgraph->exports_;
   for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
     if (!made_here[graph.outputs[k]]) continue;
     own.outputs.push_back(graph.outputs[k]);
-    tail->outputs_.push_back(static_cast<int>(k));
+    dynamic_subgraph->outputs_.push_back(static_cast<int>(k));
   }
-  CONVOY_TRY(tail->program_, DynamicProgram::make(std::move(own), settings));
-  return tail;
+  CONVOY_TRY(dynamic_subgraph->program_, DynamicProgram::make(std::move(own), settings));
+  return dynamic_subgraph;
 }
 
-Result<std::vector<HostTensor>> Tail::run(std::span<const HostTensor> exports, ThreadTeam& team,
-                                          std::span<double> seconds) const {
+Result<std::vector<HostTensor>> DynamicSubgraph::run(std::span<const HostTensor> exports, ThreadTeam& team,
+                                                     std::span<double> seconds) const {
   std::vector<const HostTensor*> given;
   for (const HostTensor& each : exports) given.push_back(&each);
   CONVOY_TRY(std::vector<HostTensor> outputs, program_->run(given, {team, *buffers_}, seconds));

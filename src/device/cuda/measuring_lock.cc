@@ -1,4 +1,4 @@
-#include "device/cuda/turn.h"
+#include "device/cuda/measuring_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -26,7 +26,7 @@ std::string lock_path(int ordinal) {
 
 }  // namespace
 
-Turn::Turn(int ordinal) {
+MeasuringLock::MeasuringLock(int ordinal) {
   const std::string path = lock_path(ordinal);
   if (path.empty()) return;
   // A lock needs no more than reading, which other people's files allow; creating over one that is there they don't.
@@ -39,7 +39,7 @@ Turn::Turn(int ordinal) {
   }
 }
 
-Turn::~Turn() {
+MeasuringLock::~MeasuringLock() {
   if (file_ >= 0) ::close(file_);  // which gives the lock back
 }
 

@@ -11,12 +11,13 @@
 
 namespace convoy::network {
 
-class Tail {
+class DynamicSubgraph {
  public:
   // `graph` has had its passes; its static nodes are left out. Null where there are no others.
-  static Result<std::unique_ptr<Tail>> make(const Graph& graph, const PrepareSettings& settings);
+  static Result<std::unique_ptr<DynamicSubgraph>> make(const Graph& graph, const PrepareSettings& settings);
 
-  // Values of the static part (graph inputs among them) that the tail reads, by id; `run` takes them in this order.
+  // Values of the static part (graph inputs among them) that the dynamic subgraph reads, by id; `run` takes them in
+  // this order.
   std::span<const int> exports() const { return exports_; }
   // Outputs of the whole graph (by index) that `run` returns, in this order.
   std::span<const int> outputs() const { return outputs_; }

@@ -1,7 +1,7 @@
 // What an empty parallel region takes, and what a step takes longer where other threads wrote its input.
 //
-//     g++ -O3 -march=haswell -fopenmp bench/handover.cc -o build/handover && GOMP_SPINCOUNT=100000 build/handover
-//     THREADS
+//     g++ -O3 -march=haswell -fopenmp bench/cache_transfer.cc -o build/cache_transfer && GOMP_SPINCOUNT=100000
+//     build/cache_transfer THREADS
 //
 // A step adds 1 to each of some floats that the step before it wrote; each on all threads, or on the calling one.
 // Medians, in microseconds. src/network/assign/threads.cc has what follows from them.

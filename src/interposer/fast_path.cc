@@ -1,4 +1,4 @@
-#include "interposer/steady.h"
+#include "interposer/fast_path.h"
 
 #include <mutex>
 
@@ -10,7 +10,7 @@ std::mutex writing;
 }  // namespace
 
 constinit thread_local OfThread of_thread;
-constinit Steady steady;
+constinit FastPath fast_path;
 
 void SettledPlans::put(cudnnBackendDescriptor_t plan, const StandIn* stand_in) {
   const std::lock_guard lock(writing);
