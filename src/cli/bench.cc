@@ -545,15 +545,15 @@ void add_bench(Parser app, Program& program) {
   begin(command, Subject::output);
   command.add_option("--vs", flags->versus, "Compare the fastest of these engines with the fastest of the others")
       .type_name("GLOB");
-  command.add_flag("--all", flags->all, "Why each engine can't that can't");
+  command.add_flag("--all", flags->all, "Say of each engine that can't run the problem why");
   begin(command, Subject::choosing);
   command.add_flag("--all-knobs", flags->all_knobs, "Measure every knob value, not only each engine's default");
-  command.add_flag("--full", flags->full,
-                   "Time every candidate to the end, also those that are too slow to win, and without a budget where "
-                   "--budget gives none");
+  command.add_flag(
+      "--full", flags->full,
+      "Time every candidate to the end, also those that are too slow to win; no budget unless --budget gives one");
   begin(command, Subject::output);
   command.add_flag("--cost-terms", flags->cost_terms,
-                   "With --json: what each prediction is made from, for fitting them");
+                   "With --json: the terms of each prediction, for fitting cost models");
   add_dim_flag(command, flags->input);
   add_home_flags(command, program);
   add_shared_flags(command, program, fmt::format("Measure for so long in all (default {})", kDefaultBudget));

@@ -416,14 +416,14 @@ void add_exec(Parser app, Program& program) {
   command
       .add_option("--record", flags->record,
                   "Write every distinct convolution, with calls and engines, to FILE, and a problem list beside it "
-                  "(.txt). Without a flag that chooses the program is only looked at")
+                  "(.txt). Without a flag that chooses nothing changes for the program")
       .type_name("FILE");
   command
       .add_option(
           "--report", flags->reports,
-          "Write what convoy report shows to FILE (.html, .json, else text): now and then, at SIGUSR2, at the end")
+          "Write what convoy report shows to FILE (.html, .json, else text): every --every, at SIGUSR2, and at the end")
       .type_name("FILE");
-  command.add_option("--every", flags->every, "How often --report does so: 90s, 5m (default), 2h").type_name("TIME");
+  command.add_option("--every", flags->every, "How often --report writes: 90s, 5m (default), 2h").type_name("TIME");
   command
       .add_option(
           "--diagnose", flags->diagnosis,
@@ -434,21 +434,21 @@ void add_exec(Parser app, Program& program) {
       .default_str("convoy-diagnosis");
   add_steering_flags(command, program);
   command.add_flag("--strict,!--fallback", flags->strict,
-                   "What rules and filters ask for and can't be had fails the program's call; with --fallback, the "
-                   "default, it is a warning, and the choice goes on");
-  command.add_flag(
-      "--like-benchmark", flags->like_benchmark,
-      "Put first whatever is known to be fastest, with any note that cuDNN says: the program's own filters "
-      "decide, as in benchmark mode. The record and the report say what that adds");
+                   "Where a rule or filter can't be obeyed, fail the program's call (--strict), or warn and choose "
+                   "another (--fallback, the default)");
+  command.add_flag("--like-benchmark", flags->like_benchmark,
+                   "Put the fastest known first, whatever notes cuDNN says it has: the program's own filters decide, "
+                   "as in benchmark mode. The record and the report say which notes that adds");
   command
-      .add_option("--tune", flags->tune,
-                  "Measure what the program asks cuDNN for and nobody knows yet, while it waits, for so long in all")
+      .add_option(
+          "--tune", flags->tune,
+          "Measure a convolution that has no stored time when the program first asks cuDNN for it, for so long in all")
       .type_name("SECONDS")
       .unit({{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}})
       .range(0.0, 1e6);
-  command.add_flag("--steer", flags->steer,
-                   "With --record: choose by what was measured, too (without --record, or with a flag that chooses, it "
-                   "does)");
+  command.add_flag(
+      "--steer", flags->steer,
+      "With --record: also choose by stored times (the default without --record, and with any flag that chooses)");
   command.add_flag("--no-python-hook", flags->no_python_hook,
                    "Leave PyTorch's own depthwise convolutions alone: only calls of cuDNN are seen");
   command.add_flag("--no-db", program.shared.no_database,

@@ -395,7 +395,7 @@ void add_explain(Parser app, Program& program) {
   auto flags = std::make_shared<ExplainFlags>();
   command
       .add_option("target", flags->target,
-                  "A problem string; also a problem list, an ONNX file or zoo:NAME, of which each problem is a line")
+                  "A problem string; or a problem list, an ONNX file or zoo:NAME: a line for each problem")
       .required();
   add_node_flag(command, flags->nodes);
   begin(command, Subject::output);

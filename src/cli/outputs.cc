@@ -49,14 +49,15 @@ void add_output_flags(Parser app, OutputFlags& flags) {
   app.add_flag("--argmax", flags.argmax,
                "Label every pixel or voxel by its largest channel, print how many have each label; written as .png, "
                "and as .nii.gz when the input was a volume");
-  app.add_option("--threshold", flags.threshold,
-                 "With --argmax, of a mask of one channel: 1 over this value, else 0 (default 0.5 for values of 0 to "
-                 "1, else 0)")
+  app.add_option(
+         "--threshold", flags.threshold,
+         "With --argmax and a mask of one channel: label 1 over this value, else 0 (default 0.5 for values of 0 to "
+         "1, else 0)")
       .type_name("X");
   app.add_option("--output-layout", flags.layout, "Where outputs that are maps have their channels")
       .one_of({"auto", "nchw", "nhwc"});
   app.add_option("--output-range", flags.range,
-                 "The values of black and white in pictures of outputs (default by the values: 0,1 -1,1 or 0,255)")
+                 "The values of black and white in written pictures (default: 0,1 -1,1 or 0,255, by the values)")
       .type_name("LOW,HIGH")
       .delimiter(',')
       .expected(2);

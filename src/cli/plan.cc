@@ -118,10 +118,9 @@ void add_plan(Parser app, Program& program) {
   begin(command, Subject::choosing);
   add_plan_flags(command, flags->plan);
   command
-      .add_option(
-          "--max-error", flags->max_error,
-          "With --precision: only so many nodes that each output differs from the f32 network's by at most this "
-          "share (L2 norms), measured on the inputs given, else on random ones")
+      .add_option("--max-error", flags->max_error,
+                  "With --precision: narrow only nodes with which each output differs from the f32 network's by at "
+                  "most this share (L2 norms), on the inputs given or on random ones")
       .type_name("SHARE");
   begin(command, Subject::output);
   command.add_option("-o,--output", flags->file, "Write it to a file (default: standard output)").type_name("FILE");

@@ -36,16 +36,15 @@ const std::vector<std::string>& how_names() {
 void add_how_flag(Parser app, std::string& how) {
   app.add_option("--how", how,
                  "How nodes get their layouts: tuned (by the plan that convoy tune MODEL kept, else greedy), greedy "
-                 "(by region), global (those that take least in all), local (what "
-                 "each node is fastest in), or one wherever a node can work in it: uniform:nhwc, uniform:nchw, "
+                 "(by region), global (the least sum of all costs), local (each node's fastest, conversions ignored), "
+                 "or one layout wherever a node can work in it: uniform:nhwc, uniform:nchw, "
                  "uniform:nchw8c, uniform:nchw16c")
       .type_name("HOW")
       .capture_default_str();
 }
 
 void add_precision_flag(Parser app, std::string& precision) {
-  app.add_option("--precision", precision,
-                 "What nodes of f32 run in instead, tensors and all, wherever an engine can: bf16 or f16")
+  app.add_option("--precision", precision, "Run nodes of f32 in this type instead, wherever an engine can: bf16 or f16")
       .type_name("TYPE")
       .capture_default_str();
 }
@@ -85,8 +84,8 @@ void add_memory_flags(Parser app, MemoryFlags& flags) {
       .bytes()
       .each([&flags](const std::string&) { flags.limits_weights = true; });
   app.add_flag("--exact", flags.exact,
-               "With --activation-limit, --weight-limit or --objective memory: close the gap that prices leave by an "
-               "integer program (needs the solver CBC)");
+               "With --activation-limit, --weight-limit or --objective memory: prove the best plan by an integer "
+               "program (needs the solver CBC)");
 }
 
 std::string given_flag(const MemoryFlags& flags, const NetworkOptions& options) {
@@ -119,7 +118,7 @@ void add_home_flags(Parser app, Program& program) {
   app.add_flag("--no-graph", program.shared.no_graph,
                "On a GPU: enqueue each step of a network at each run, instead of capturing them once");
   app.add_flag("--sync", program.shared.synchronous,
-               "On a GPU: wait after each step of a network, so that an error names the step that it is of");
+               "On a GPU: wait after each step of a network, so that an error names its step");
 }
 
 Result<NetworkOptions> planning_options(const Program& program, double default_budget, Homes homes) {

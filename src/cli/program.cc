@@ -297,16 +297,16 @@ void add_steering_flags(Parser app, Program& program) {
       .type_name("GLOB");
   app.add_option("--notes", shared.notes, "Notes that candidates may have, a list of globs: '!WINOGRAD'")
       .type_name("GLOB");
-  app.add_option(
-         "--objective", shared.objective,
-         "What is to be small: time (default), workspace, energy, or weights: time=1,workspace=0.2; of plan, run "
-         "and compare with --how global also memory: the activations' peak, then time; or time=1,memory=0.5")
+  app.add_option("--objective", shared.objective,
+                 "Minimise time (default), workspace, energy, or a weighted sum: time=1,workspace=0.2. With --how "
+                 "global (plan, run, compare) also memory, the peak of activations: memory, or time=1,memory=0.5")
       .type_name("WHAT");
   app.add_option("--rules", shared.rules_file,
                  "A file of lines 'FIELD=VALUE .. -> ENGINE{knob=value}' (convoy list rule-fields)")
       .type_name("FILE");
   app.add_flag("--deterministic", shared.deterministic, "Only engines that give the same bits every time");
-  app.add_option("--workspace-limit", shared.workspace_limit, "Most scratch memory a convolution may need: 64M")
+  app.add_option("--workspace-limit", shared.workspace_limit,
+                 "The most scratch memory that a convolution may need: 64M")
       .type_name("BYTES")
       .bytes()
       .each([&shared](const std::string&) { shared.workspace_limited = true; });
@@ -319,19 +319,19 @@ void add_shared_flags(Parser app, Program& program, const std::string& budget_he
       .type_name("NAME");
   app.add_flag("--fallback,--rules-fallback,!--strict", shared.fallback,
                "Where a rule's engine can't run a problem, warn and choose another (--strict, the default: an error)");
-  app.add_option("--allow", shared.allow, "Precision that f32 may lose: tf32, reduced-accumulation, down-convert")
+  app.add_option("--allow", shared.allow,
+                 "Precision that f32 convolutions may lose, a list: tf32,reduced-accumulation,down-convert")
       .type_name("WHAT")
       .delimiter(',')
       .one_of({kTf32, kReducedAccumulation, kDownConvert});
-  app.add_flag("--no-runtime-compilation", shared.no_runtime_compilation, "Nothing that is compiled at run time");
+  app.add_flag("--no-runtime-compilation", shared.no_runtime_compilation, "No candidate that is compiled at run time");
 
   begin(app, Subject::timing);
   const std::map<std::string, double> units = {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
   app.add_option("--budget", shared.budget, budget_help).type_name("SECONDS").unit(units).range(0.0, 1e6);
-  app.add_flag("--warm,!--cold", shared.warm, "Time with what is read in the caches, or (default) as inside a network");
-  app.add_flag("--all-cold", shared.all_cold,
-               "Time with nothing of the problem in the caches, not even fresh activations")
-      .excludes("--warm");
+  app.add_flag("--warm,!--cold", shared.warm,
+               "Time with warm caches, or (default) as between a network's other layers");
+  app.add_flag("--all-cold", shared.all_cold, "Time with nothing of the problem in any cache").excludes("--warm");
   app.add_flag("--rotating", shared.rotating,
                "On a GPU: time executions in a row, each on tensors that the caches don't hold")
       .excludes("--warm")

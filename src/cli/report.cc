@@ -136,11 +136,12 @@ void add_report(Parser app, Program& program) {
       .required();
   add_dim_flag(command, flags->network.input);
   begin(command, Subject::timing);
-  command.add_option("--rounds", flags->network.rounds, "Turns of each plan of a network")
+  command.add_option("--rounds", flags->network.rounds, "Runs of each plan of a network, interleaved")
       .type_name("N")
       .range(1, 100000)
       .capture_default_str();
-  command.add_option("--peer", flags->network.peers, "What another program takes for a run, to show beside: ort=12.3ms")
+  command
+      .add_option("--peer", flags->network.peers, "What a run takes in another program, to be shown beside: ort=12.3ms")
       .type_name("NAME=TIME")
       .allow_extra_args(false);
   begin(command, Subject::output);
@@ -162,8 +163,9 @@ void add_report(Parser app, Program& program) {
                   "Say why descriptors and plans failed; FOLDER gets a PyTorch script for each such convolution")
       .type_name("FOLDER");
   command
-      .add_option("--twins", flags->twins,
-                  "Write a problem list of what to tune for knowing the time with every tensor NCHW or channels_last")
+      .add_option(
+          "--twins", flags->twins,
+          "Write the problems that have to be tuned before the times with every tensor NCHW or channels_last are known")
       .type_name("FILE");
   command
       .add_option("--copy-rate", flags->copy_gigabytes,

@@ -258,8 +258,8 @@ void add_run(Parser app, Program& program) {
   begin(command, Subject::choosing);
   command
       .add_option("--select", flags->select,
-                  "How engines are chosen: heuristic (predicted), stored (the fastest that the tuning database knows, "
-                  "else predicted), measured (what it doesn't know is measured and kept)")
+                  "How engines are chosen: heuristic (predicted), stored (the fastest in the tuning database, else "
+                  "predicted), measured (what is missing there is measured first)")
       .type_name("HOW")
       .one_of({"heuristic", "stored", "measured"})
       .capture_default_str();
@@ -269,16 +269,15 @@ void add_run(Parser app, Program& program) {
   command.add_option("--beside", flags->beside, kBesideHelp).type_name("HOW|FILE");
   command
       .add_option("--trace", flags->trace,
-                  "Write when each step of a run, and each thread's part of it, began and ended, for Perfetto and "
-                  "Chrome")
+                  "Write a trace of a run for Perfetto and Chrome: each step, and each thread's part of it")
       .type_name("FILE");
   begin(command, Subject::output);
   command.add_flag("--verbose", flags->verbose,
                    "Print every step, what runs it, what it takes, its share and its speed");
   command
       .add_option("--node", flags->nodes,
-                  "The same of the steps only whose name or problem string matches a list of globs, or of the "
-                  "convolutions of this number in convoy explain's list")
+                  "Print only steps whose name or problem string matches a list of globs, or the convolutions of this "
+                  "number in convoy explain's list")
       .type_name("GLOB");
   add_home_flags(command, program);
   add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: don't)");

@@ -24,8 +24,8 @@ void add_timing_flags(Parser app, TimingFlags& flags) {
       .type_name("N")
       .range(1, kMostRuns);
   app.add_option("--duration", flags.duration,
-                 "Time runs for so long (default where the time is what is asked for: 500ms; where classes, labels or "
-                 "files are: one run, called the first)")
+                 "Time runs for so long (default 500ms; one run, called the first, where classes, labels or files are "
+                 "asked for)")
       .type_name("SECONDS")
       .unit(units)
       .range(0.0, 1e6);

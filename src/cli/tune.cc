@@ -324,7 +324,7 @@ void add_tune(Parser app, Program& program) {
                   "Write what was chosen as a rules file, for --rules; comments say of what, where and when")
       .type_name("FILE");
   begin(command, Subject::timing);
-  command.add_flag("--again", flags->again, "Measure anew what is known, too");
+  command.add_flag("--again", flags->again, "Also measure what is known");
   command.add_flag("--all-knobs", flags->all_knobs,
                    "Measure every knob value, not only each engine's default "
                    "(of a network: those predicted to be fast)");

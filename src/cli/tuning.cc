@@ -37,9 +37,9 @@ std::string kept_plans_folder() {
 }
 
 void add_database_flag(Parser app, Program& program) {
-  app.add_flag(
-      "--no-db", program.shared.no_database,
-      "Leave the tuning database alone. Otherwise what is measured is stored in it, and later runs choose by it");
+  app.add_flag("--no-db", program.shared.no_database,
+               "Neither read nor write the tuning database (else what is measured is stored there, and later runs "
+               "choose by it)");
 }
 
 std::unique_ptr<TuningDatabase> attach_database(const Program& program, SelectionOptions& options) {
@@ -175,7 +175,7 @@ void add_node_flag(Parser app, std::string& nodes) {
   begin(app, Subject::input);
   app.add_option("--node", nodes,
                  "Only the layers whose name or problem string matches a list of globs, or the one of this number in "
-                 "convoy explain's list; of explain MODEL also operators, by name")
+                 "convoy explain's list; with explain MODEL also operators, by name")
       .type_name("GLOB");
 }
 

@@ -363,9 +363,9 @@ void add_verify(Parser app, Program& program) {
   command.add_option("target", flags->target, "An ONNX file, zoo:NAME, a problem list, or a problem string").required();
   begin(command, Subject::checking);
   command.add_flag("--all-engines", flags->all_engines,
-                   "Every candidate, not only the heuristic's choice: all knob values of all engines that can");
+                   "All knob values of all engines that can run the problem, not only the heuristic's choice");
   command.add_flag("--defaults", flags->defaults, "With --all-engines: only each engine's default");
-  command.add_flag("--all-knobs", flags->all_knobs, "Without it: every knob value of the chosen engine");
+  command.add_flag("--all-knobs", flags->all_knobs, "Without --all-engines: every knob value of the chosen engine");
   command.add_option("--repeat", flags->repeats, "Executions of each, which must give the same bits (default 3)")
       .type_name("N")
       .range(1, 1'000'000);
