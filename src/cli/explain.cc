@@ -125,7 +125,8 @@ void say_engines(const Program& program, const selection::Explanation& explanati
 
 void say_choice(const Program& program, const selection::Explanation& explanation) {
   if (explanation.nothing) {
-    program.say(fmt::format("\nchosen: none: {}\n", explanation.nothing->message));
+    const std::string& message = explanation.nothing->message;  // its other lines are the refusals, which the table has
+    program.say(fmt::format("\nchosen: none: {}\n", message.substr(0, message.find('\n'))));
     return;
   }
   const Selection& chosen = *explanation.chosen;

@@ -40,7 +40,7 @@ Result<NetworkPlan> plan_within(const Program& program, const Flags& flags, cons
     return Error{ErrorCode::invalid_argument, "--max-error: it needs --precision bf16 or f16"};
   }
   if (!flags.plan.plan_file.empty() || (options.how != "global" && flags.plan.how != PlanFlags().how)) {
-    return Error{ErrorCode::invalid_argument, "--max-error: it chooses by --how global, and no --plan"};
+    return Error{ErrorCode::invalid_argument, "--max-error: it needs --how global, without --plan"};
   }
   InputFlags own = flags.input;
   own.random = own.random || !has_inputs(own);

@@ -147,7 +147,7 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
       options.how = "global";
     } else if (flags.how != "global") {
       return Error{ErrorCode::invalid_argument,
-                   fmt::format("{} is for --how global: {} goes by time, and by no limit", flag, flags.how)};
+                   fmt::format("{} is for --how global: {} minimises time and keeps no limit", flag, flags.how)};
     }
     if (flags.memory.exact && !options.memory.asked()) {
       return Error{ErrorCode::invalid_argument,

@@ -132,7 +132,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
   CONVOY_TRY(NetworkOptions options,
              planning_options(program, flags.select == "measured" ? kDefaultBudget : 0, Homes::any));
   if (options.cuda && !flags.trace.empty()) {
-    return Error{ErrorCode::unsupported, "--trace: of networks on the processor only"};
+    return Error{ErrorCode::unsupported, "--trace: only networks on the processor have one"};
   }
   if (options.cuda && !flags.beside.empty()) {
     return Error{ErrorCode::unsupported, "--beside: for networks on the processor only"};
