@@ -18,8 +18,8 @@ GraphSession::GraphSession(Prepared prepared, Settings settings)
     outputs_.push_back(output ? std::optional(whole(*output)) : std::nullopt);
   }
   for (ProgramStep& step : prepared_.lowered.program.steps) prepared_.steps.push_back(std::move(step.info));
-  if (!prepared_.tail) return;
-  const auto& rows = prepared_.tail->rows();
+  if (!prepared_.dynamic_subgraph) return;
+  const auto& rows = prepared_.dynamic_subgraph->rows();
   prepared_.steps.insert(prepared_.steps.end(), rows.begin(), rows.end());
 }
 
@@ -118,7 +118,7 @@ Result<void> GraphSession::check_all_at_home() const {
                  what + " on the processor: tensors on a GPU need a network that runs there whole"};
   };
   if (prepared_.home == 0) return refused("the network is at home");
-  if (prepared_.tail) return refused("nodes whose sizes are known when it runs only are");
+  if (prepared_.dynamic_subgraph) return refused("nodes whose sizes are known when it runs only are");
   const Program& program = prepared_.program();
   for (std::size_t s = 0; s < program.steps.size(); ++s) {
     if (program.steps[s].place == 0)
