@@ -96,7 +96,7 @@ class Row:
 
 
 def _times(functions: Sequence[Callable[[], Any]]) -> List[float]:
-    """Seconds of each on the GPU, in turns. The host is ahead, so that its own time does not count."""
+    """Seconds of each on the GPU, interleaved. The host is ahead, so that its own time does not count."""
     for function in functions:
         function()
     torch.cuda._sleep(4_000_000)
