@@ -220,9 +220,9 @@ TEST_F(PlanCommand, AnErrorThatCannotBeChosenByIsRefused) {
     return made.err;
   };
   EXPECT_NE(refused({"--max-error", "0.01"}).find("--max-error: it needs --precision bf16 or f16"), std::string::npos);
-  EXPECT_NE(
-      refused({"--max-error", "0.01", "--precision", "bf16", "--how", "greedy"}).find("--max-error: it needs --how global"),
-      std::string::npos);
+  EXPECT_NE(refused({"--max-error", "0.01", "--precision", "bf16", "--how", "greedy"})
+                .find("--max-error: it needs --how global"),
+            std::string::npos);
   const std::string negative = refused({"--max-error", "-0.5", "--precision", "bf16"});
   EXPECT_NE(negative.find("--max-error: max_error=-0.5 must be at least 0"), std::string::npos) << negative;
   const std::string integers = refused({"--precision", "s8"});
