@@ -12,10 +12,10 @@ inline constexpr int kEnoughSamples = 5;
 inline constexpr double kLongestDisturbanceSeconds = 0.03;
 
 // Half-width of a 95% confidence interval of a median, relative to it: 1.57 * IQR / sqrt(n) (McGill, Tukey and Larsen,
-// "Variations of Box Plots", 1978), of the spread that is IQR over median. 1 for fewer than enough_samples.
+// "Variations of Box Plots", 1978), of the spread that is IQR over median. 1 for fewer than kEnoughSamples.
 double relative_uncertainty(double spread, int samples);
 
-// Whether a time may be that of a disturbance: it is rough, short, and of fewer than enough_samples. Not on a GPU,
+// Whether a time may be that of a disturbance: it is rough, short, and of fewer than kEnoughSamples. Not on a GPU,
 // where nobody else is in the way. Such a time decides nothing.
 bool may_be_disturbed(const Measurement& measurement, DeviceKind device);
 

@@ -14,10 +14,10 @@
 
 #include "convoy/selection.h"
 #include "device/cuda/device.h"
+#include "device/cuda/measuring_lock.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/module.h"
 #include "device/cuda/stream.h"
-#include "device/cuda/turn.h"
 #include "engines/table.h"
 
 namespace convoy {
@@ -108,7 +108,7 @@ class Bench {
     request.target_sms = sms;
     CONVOY_TRY(const auto plan, planned(candidate, request));
     CONVOY_TRY(workspace_, cuda::DeviceMemory::allocate(0, plan->workspace_bytes(), "the workspace"));
-    const cuda::Turn turn(0);
+    const cuda::MeasuringLock lock(0);
     CONVOY_TRY(const Times alone, times(plan.get(), 0));
     CONVOY_TRY(const Times beside, times(plan.get(), blocks));
     CONVOY_TRY(const Times spin, times(nullptr, blocks));
