@@ -152,7 +152,7 @@ def measure(convoy, text, candidates, others, sweep, pool):
 
 @contextlib.contextmanager
 def turn():
-    """The device's turn, as Convoy's processes take it (src/device/cuda/turn.h)."""
+    """The device's lock, as Convoy's processes take it (src/device/cuda/measuring_lock.h)."""
     bus = ctypes.create_string_buffer(64)
     if ctypes.CDLL("libcuda.so.1").cuDeviceGetPCIBusId(bus, 64, 0) != 0:
         raise RuntimeError("the driver doesn't say where the device is")

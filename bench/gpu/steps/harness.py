@@ -68,4 +68,4 @@ def right(entry):
 
 class Step:
     """What gpu-check asks of a step: units(), run(unit), summary(rows)."""
-    jobs = 1  # so many units side by side on a GPU; what takes times there takes turns (device/cuda/turn.h)
+    jobs = 1  # so many units side by side on a GPU; what takes times there holds the lock (device/cuda/measuring_lock.h)
