@@ -1,5 +1,5 @@
 // MatMul and Gemm: rows of a matrix times a vector by loops of our own, other products in floats by oneDNN (halves
-// through f32), plain loops for the rest.
+// through f32), f64 by panels, plain loops for the rest.
 #include "ops/matmul/matmul.h"
 
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include "ops/in_f32.h"
 #include "ops/indexing.h"
 #include "ops/math_types.h"
+#include "ops/matmul/panel_matmul.h"
 #include "ops/onednn/onednn_plan.h"
 #include "ops/operator_row.h"
 #include "ops/row_functions.h"
@@ -102,8 +103,10 @@ std::unique_ptr<OpPlan> onednn_matmul(const std::string& name, const MatMulShape
                                     {DNNL_ARG_DST, Argument::From::output, 0, c}};
     dnnl::memory::desc added;
     if (bias.beta == 1) {
-      const Dims dims{bias.row == 0 ? 1 : shape.m, bias.column == 0 ? 1 : shape.n};
-      added = onednn::memory_desc(type, dims, {dims[1], 1});
+      Dims dims(shape.batch.size(), 1);
+      dims.push_back(bias.row == 0 ? 1 : shape.m);
+      dims.push_back(bias.column == 0 ? 1 : shape.n);
+      added = onednn::memory_desc(type, dims, packed_strides(dims));
       arguments.push_back({DNNL_ARG_BIAS, Argument::From::input, 2, added});
     }
     auto plan = onednn::make_plan(
@@ -191,14 +194,19 @@ std::unique_ptr<OpPlan> vector_plan(const NodeDesc& node, const MatMulShape& sha
   });
 }
 
+// With an attribute `bias`, which a pass sets, its third input is added to each row.
 class MatMul final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
-    CONVOY_CHECK(check_counts(node, inputs, 2, 2));
+    const std::size_t count = node.has("bias") ? 3 : 2;
+    CONVOY_CHECK(check_counts(node, inputs, count, count));
     CONVOY_CHECK(check_same_type(node, inputs));
     Dims dims;
     if (auto shape = matmul_shape(node, inputs[0].desc.dims, inputs[1].desc.dims, 0, 1, &dims); !shape.ok()) {
       return shape.error();
+    }
+    if (const std::int64_t width = count == 3 ? inputs[2].desc.elements() : 1; width != 1 && width != dims.back()) {
+      return bad_node(node, fmt::format("input 2 has {} elements, and rows {}", width, dims.back()));
     }
     return one_output(node, inputs[0].desc.type, std::move(dims));
   }
@@ -209,7 +217,9 @@ class MatMul final : public Operator {
     Dims dims;
     CONVOY_TRY(MatMulShape shape, matmul_shape(node, inputs[0].desc.dims, inputs[1].desc.dims, 0, 1, &dims));
     merge_batches(shape, inputs[0].desc.dims);
-    return product_plan(node, shape, outputs[0].type, request);
+    Bias bias;
+    if (node.has("bias")) bias = {0, inputs[2].desc.elements() == 1 ? 0 : 1, 1, 1};
+    return product_plan(node, shape, outputs[0].type, request, bias);
   }
 };
 
@@ -274,6 +284,7 @@ class Gemm final : public Operator {
     if (auto plan = vector_plan(node, shape, outputs[0].type, bias, request)) return plan;
     if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
     if (auto plan = onednn_matmul("gemm", shape, outputs[0].type, bias, request.threads)) return plan;
+    if (outputs[0].type == DataType::f64) return panel_matmul(node, shape, bias, request);
     return loop_plan(node, shape, outputs[0].type, bias);
   }
 };
@@ -298,9 +309,10 @@ Result<Product> product_of(const NodeDesc& node, std::span<const Input> inputs) 
 }
 
 std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& shape, DataType type,
-                                     const PlanRequest& request) {
-  if (auto plan = onednn_matmul("matmul", shape, type, {}, request.threads)) return plan;
-  return loop_plan(node, shape, type, {});
+                                     const PlanRequest& request, const ProductBias& bias) {
+  if (auto plan = onednn_matmul("matmul", shape, type, bias, request.threads)) return plan;
+  if (type == DataType::f64) return panel_matmul(node, shape, bias, request);
+  return loop_plan(node, shape, type, bias);
 }
 
 std::vector<OperatorRow> matmul_rows() {

@@ -39,10 +39,10 @@ struct Product {
 };
 Result<Product> product_of(const NodeDesc& node, std::span<const Input> inputs);
 
-// c = a . b of inputs 0 and 1, all of `type` (numeric, no halves): f32 by oneDNN where it has strides like these, else
-// plain loops.
+// c = a . b of inputs 0 and 1 (and bias, which is input 2), all of `type` (numeric, no halves): f32 by oneDNN where it
+// has strides like these, f64 by panels, else plain loops.
 std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& shape, DataType type,
-                                     const PlanRequest& request);
+                                     const PlanRequest& request, const ProductBias& bias = {});
 
 // Plain loops over any types: c[i, j] = finish(sum over k of load_a(a) * load_b(b), i, j) with accumulators of type
 // Acc. Rows of c are divided among the threads; within one, b is read along its rows.

@@ -1,4 +1,8 @@
 // MatMul, Gemm, MatMulInteger, QLinearMatMul: values from the operator specification's examples and by hand.
+#include <fmt/format.h>
+
+#include <array>
+
 #include "ops/testing/operators.h"
 
 namespace convoy::ops {
@@ -48,6 +52,55 @@ TEST(MatMul, Large) {
             {tensor(DataType::f64, {m, n}, c)}, 1e-12, 1e-12);
   expect_op(node_of("Gemm", {{"transB", std::int64_t{1}}}), {floats({m, k}, a), floats({n, k}, transposed)},
             {floats({m, n}, c)}, 1e-5);
+}
+
+// Few rows and many, parts of blocks, matrices that lie the other way, and what is added to them.
+TEST(Gemm, Doubles) {
+  for (const auto& [m, n, k] :
+       {std::array<std::int64_t, 3>{1, 70, 40}, {3, 33, 17}, {4, 1, 300}, {7, 65, 1}, {97, 70, 129}, {5, 3, 0}}) {
+    for (int variant = 0; variant < 8; ++variant) {
+      SCOPED_TRACE(fmt::format("{}x{}x{}, {}", m, n, k, variant));
+      const bool transpose_a = variant % 2 != 0, transpose_b = variant / 2 % 2 != 0, added = variant / 4 != 0;
+      const auto a = spread(m * k, -1, 1), b = spread(k * n, -1, 1), bias = spread(variant % 3 == 0 ? n : m, -1, 1);
+      std::vector<double> a_stored(m * k), b_stored(k * n), c(m * n);
+      for (std::int64_t l = 0; l < k; ++l) {
+        for (std::int64_t i = 0; i < m; ++i) a_stored[transpose_a ? l * m + i : i * k + l] = a[i * k + l];
+        for (std::int64_t j = 0; j < n; ++j) b_stored[transpose_b ? j * k + l : l * n + j] = b[l * n + j];
+      }
+      for (std::int64_t i = 0; i < m; ++i) {
+        for (std::int64_t j = 0; j < n; ++j) {
+          for (std::int64_t l = 0; l < k; ++l) c[i * n + j] += a[i * k + l] * b[l * n + j];
+          if (added) c[i * n + j] = 0.5 * c[i * n + j] + 2 * (variant % 3 == 0 ? bias[j] : bias[i]);
+        }
+      }
+      std::map<std::string, Attribute> attributes{{"transA", std::int64_t{transpose_a}},
+                                                  {"transB", std::int64_t{transpose_b}}};
+      std::vector<HostTensor> inputs{tensor(DataType::f64, transpose_a ? Dims{k, m} : Dims{m, k}, a_stored),
+                                     tensor(DataType::f64, transpose_b ? Dims{n, k} : Dims{k, n}, b_stored)};
+      if (added) {
+        attributes["alpha"] = 0.5;
+        attributes["beta"] = 2.0;
+        inputs.push_back(tensor(DataType::f64, variant % 3 == 0 ? Dims{n} : Dims{m, 1}, bias));
+      }
+      expect_op(node_of("Gemm", attributes), inputs, {tensor(DataType::f64, {m, n}, c)}, 1e-12, 1e-12);
+    }
+  }
+}
+
+TEST(MatMul, BatchesOfDoubles) {
+  const std::int64_t m = 5, k = 7, n = 40;
+  const auto a = spread(2 * 3 * m * k, -1, 1), b = spread(3 * k * n, -1, 1);
+  std::vector<double> c(2 * 3 * m * n);
+  for (std::int64_t image = 0; image < 6; ++image) {
+    for (std::int64_t i = 0; i < m * n; ++i) {
+      double& sum = c[image * m * n + i];
+      for (std::int64_t l = 0; l < k; ++l) {
+        sum += a[(image * m + i / n) * k + l] * b[(image % 3 * k + l) * n + i % n];
+      }
+    }
+  }
+  expect_op(node_of("MatMul"), {tensor(DataType::f64, {2, 3, m, k}, a), tensor(DataType::f64, {3, k, n}, b)},
+            {tensor(DataType::f64, {2, 3, m, n}, c)}, 1e-12, 1e-12);
 }
 
 TEST(Gemm, FactorsAndBias) {

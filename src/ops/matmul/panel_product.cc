@@ -2,10 +2,18 @@
 
 namespace convoy::ops {
 
-PanelProduct<float> panel_product(Isa isa) {
+template <>
+PanelProduct<float> panel_product<float>(Isa isa) {
   return isa >= Isa::avx512 ? avx512::panel_product
          : isa >= Isa::avx2 ? avx2::panel_product
                             : plain_panel_product<float>;
+}
+
+template <>
+PanelProduct<double> panel_product<double>(Isa isa) {
+  return isa >= Isa::avx512 ? avx512_f64::panel_product
+         : isa >= Isa::avx2 ? avx2_f64::panel_product
+                            : plain_panel_product<double>;
 }
 
 }  // namespace convoy::ops

@@ -1,4 +1,4 @@
-// Products of a few rows with a constant matrix that is packed once: what recurrent layers compute step by step.
+// Products of rows with panels of a packed matrix: what recurrent layers compute step by step, and products in f64.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,21 @@ void plain_panel_product(const T* const* a, T* const* c, int rows, const T* pane
   }
 }
 
-// In f32, with the widest vectors of the instruction set, which the processor has.
-PanelProduct<float> panel_product(Isa isa);
+// In f32 or f64, with the widest vectors of the instruction set, which the processor has.
+template <class T>
+PanelProduct<T> panel_product(Isa isa);
 
 namespace avx2 {
 void panel_product(const float* const* a, float* const* c, int rows, const float* panel, std::int64_t depth);
 }
 namespace avx512 {
 void panel_product(const float* const* a, float* const* c, int rows, const float* panel, std::int64_t depth);
+}
+namespace avx2_f64 {
+void panel_product(const double* const* a, double* const* c, int rows, const double* panel, std::int64_t depth);
+}
+namespace avx512_f64 {
+void panel_product(const double* const* a, double* const* c, int rows, const double* panel, std::int64_t depth);
 }
 
 }  // namespace convoy::ops

@@ -49,12 +49,8 @@ class RecurrentPlan final : public OpPlan {
     width_ = r.gates() * padded_;
     const std::int64_t row_bytes = std::max<std::int64_t>(1, r.batch * width_ * static_cast<std::int64_t>(sizeof(T)));
     chunk_ = std::clamp<std::int64_t>(kChunkBytes / row_bytes, 1, std::max<std::int64_t>(1, r.steps));
-    if constexpr (std::is_same_v<T, float>) {
-      product_ = panel_product(request.cpu.isa);
-      functions_ = row_functions(request.cpu.isa);
-    } else {
-      product_ = plain_panel_product<T>;
-    }
+    product_ = panel_product<T>(request.cpu.isa);
+    if constexpr (std::is_same_v<T, float>) functions_ = row_functions(request.cpu.isa);
     split_ = split(request.threads);
   }
 

@@ -1,0 +1,2 @@
+#define CONVOY_F64
+#include "ops/matmul/panel_product.inc"
