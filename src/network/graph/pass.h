@@ -58,6 +58,8 @@ Result<int> channel_gather(Graph& graph, const PassContext& context);
 Result<int> half_widening(Graph& graph, const PassContext& context);
 Result<int> pad_folding(Graph& graph, const PassContext& context);
 Result<int> affine_folding(Graph& graph, const PassContext& context);
+Result<int> branch_merging(Graph& graph, const PassContext& context);
+Result<int> matmul_bias(Graph& graph, const PassContext& context);
 Result<int> activation_patterns(Graph& graph, const PassContext& context);
 Result<int> bound_fusion(Graph& graph, const PassContext& context);
 Result<int> conv_fusion(Graph& graph, const PassContext& context);

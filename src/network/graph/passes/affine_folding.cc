@@ -1,16 +1,13 @@
 // y = scale[c] * conv(x) + shift[c] is the convolution with weights scale[k]*w[k] and bias scale[k]*bias[k] + shift[k].
 // Not where a finite weight or bias would become infinite: y may be finite, or one infinity where the sum is of two.
+#include <algorithm>
 #include <cmath>
 
 #include "network/graph/conv_node.h"
 #include "network/graph/pass.h"
+#include "network/graph/passes/affine.h"
 
 namespace convoy::network {
-namespace {
-
-struct Affine {
-  std::vector<double> scale, shift;  // per channel
-};
 
 std::optional<Affine> affine_of(const Graph& graph, const Node& node, int from, int rank, std::int64_t channels) {
   if (!node.desc.domain.empty()) return std::nullopt;
@@ -60,6 +57,18 @@ std::optional<Affine> affine_of(const Graph& graph, const Node& node, int from, 
   }
   return result;
 }
+
+bool has_constant_weights(const Graph& graph, const Node& conv) {
+  const ConvForm* const form = conv_form(conv);
+  if (conv.erased || form == nullptr || !form->is_float()) return false;
+  if (conv.fusion.residual != kAbsent || conv.fusion.activation.kind != ActivationKind::identity) return false;
+  const ConvInputs own = conv_inputs(conv);
+  const HostTensor* weights = graph.constant_of(own.weights);
+  if (weights == nullptr || weights->desc.rank() < 3) return false;
+  return own.bias == kAbsent || graph.constant_of(own.bias) != nullptr;
+}
+
+namespace {
 
 // False where a finite value became none.
 bool store_scaled(const HostTensor& to, std::int64_t i, double value, double from) {
@@ -115,14 +124,27 @@ Result<bool> fold(Graph& graph, Node& conv, const Affine& affine, std::int64_t g
   return true;
 }
 
-bool can_take(const Graph& graph, const Node& conv) {
-  const ConvForm* const form = conv_form(conv);
-  if (conv.erased || form == nullptr || !form->is_float()) return false;
-  if (conv.fusion.residual != kAbsent || conv.fusion.activation.kind != ActivationKind::identity) return false;
-  const ConvInputs own = conv_inputs(conv);
-  const HostTensor* weights = graph.constant_of(own.weights);
-  if (weights == nullptr || weights->desc.rank() < 3) return false;
-  return own.bias == kAbsent || graph.constant_of(own.bias) != nullptr;
+// conv -> Relu -> a positive scale of channels: the scale may come first. Precondition: nobody but `relu`, if it is
+// one, reads the convolution.
+Result<bool> fold_through_relu(Graph& graph, Node& conv, Node& relu, const std::vector<std::vector<int>>& readers) {
+  if (relu.desc.op != "Relu" || !relu.desc.domain.empty()) return false;
+  const int out = relu.outputs[0];
+  if (readers[out].size() != 1 || graph.is_output(out) || !graph.values[out].known) return false;
+  Node& next = graph.nodes[readers[out][0]];
+  const Dims dims = graph.values[out].desc.dims;
+  const auto affine = affine_of(graph, next, out, static_cast<int>(dims.size()), dims[1]);
+  const auto groups = conv.desc.integer("group", 1);
+  if (!affine || !groups.ok()) return false;
+  if (!graph.values[next.outputs[0]].known || graph.values[next.outputs[0]].desc.dims != dims) return false;
+  const bool is_scale = std::ranges::all_of(affine->scale, [](double scale) { return scale > 0; }) &&
+                        std::ranges::all_of(affine->shift, [](double shift) { return shift == 0; });
+  if (!is_scale) return false;
+  CONVOY_TRY(const bool folded, fold(graph, conv, *affine, *groups));
+  if (!folded) return false;
+  relu.outputs[0] = next.outputs[0];
+  relu.sources.insert(relu.sources.end(), next.sources.begin(), next.sources.end());
+  next.erased = true;
+  return true;
 }
 
 }  // namespace
@@ -131,12 +153,18 @@ Result<int> affine_folding(Graph& graph, const PassContext&) {
   int changes = 0;
   auto readers = graph.readers();
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    while (can_take(graph, graph.nodes[n])) {
+    while (has_constant_weights(graph, graph.nodes[n])) {
       Node& conv = graph.nodes[n];
       const int out = conv.outputs[0];
       if (readers[out].size() != 1 || graph.is_output(out) || !graph.values[out].known) break;
       Node& next = graph.nodes[readers[out][0]];
       const Dims out_dims = graph.values[out].desc.dims;
+      CONVOY_TRY(const bool scaled, fold_through_relu(graph, conv, next, readers));
+      if (scaled) {
+        readers = graph.readers();
+        ++changes;
+        continue;
+      }
       const auto affine = affine_of(graph, next, out, static_cast<int>(out_dims.size()), out_dims[1]);
       const auto groups = conv.desc.integer("group", 1);
       if (!affine || !groups.ok()) break;

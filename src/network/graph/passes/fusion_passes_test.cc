@@ -248,7 +248,7 @@ TEST(ConvFusion, ResidualThenActivation) {
 TEST(ConvFusion, OfTwoConvolutionsTheLaterTakesTheSum) {
   GraphBuilder b;
   const int x = b.input("x", {1, 4, 6, 5});
-  const int first = conv(b, x, 4, 4, 3, false);
+  const int first = conv(b, b.input("z", {1, 4, 6, 5}), 4, 4, 3, false);
   const int second = conv(b, x, 4, 4, 1);
   b.output(b.node("Relu", {b.node("Add", {first, second})}));
   const Graph graph = passed(b.graph);

@@ -40,6 +40,8 @@ std::span<const Pass> passes() {
       {"pad_folding", "Pad becomes padding of the convolution or pooling behind it", pad_folding},
       {"affine_folding", "BatchNormalization, Mul, Div, Add and Sub by channel move into weights and bias",
        affine_folding},
+      {"branch_merging", "convolutions of one value that are added to each other become one", branch_merging},
+      {"matmul_bias", "a constant row that is added to a MatMul becomes its bias", matmul_bias},
       {"activation_patterns", "x*sigmoid(x) and the like become one node", activation_patterns},
       {"bound_fusion", "Relu and Clip become part of the BatchNormalization before them", bound_fusion},
       {"conv_fusion", "residual adds, quantized ones too, and activations become epilogues of convolutions",
