@@ -66,9 +66,12 @@ Result<PoolGeometry> read_pooling(const NodeDesc& node, const Dims& dims) {
     }
     if (auto_pad == "VALID") axis.pad = axis.pad_end = 0;
     const std::int64_t room = axis.in + axis.pad + axis.pad_end - axis.extent();
-    const std::int64_t steps = ceil_mode != 0 ? -floor_div(-room, axis.stride) : floor_div(room, axis.stride);
+    // Towards zero, as ONNX's shape inference and ONNX Runtime: a window too large by less than a stride still is one.
+    const std::int64_t steps = ceil_mode != 0 ? -floor_div(-room, axis.stride)
+                               : axis.in == 0 ? floor_div(room, axis.stride)
+                                              : room / axis.stride;
     axis.out = axis.in == 0 ? std::max<std::int64_t>(steps + 1, 0) : steps + 1;
-    if (axis.out < 0 || (axis.out == 0 && axis.in > 0 && ceil_mode == 0)) {
+    if (axis.out < 0) {
       return bad_node(node, fmt::format("the window of {} is larger than spatial dim {} with its padding ({}+{}+{})",
                                         axis.extent(), d, axis.in, axis.pad, axis.pad_end));
     }

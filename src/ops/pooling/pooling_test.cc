@@ -79,7 +79,15 @@ TEST(Pooling, WindowsLargerThanTheMapWithCeilMode) {
   // By the formula of ceil_mode: no window begins where one would have to begin before the first.
   expect_op(node_of("MaxPool", with({}, {9}, {2}, {0, 0}, {1}), 12), {line}, {floats({1, 1, 0}, {})});
   expect_refused(node_of("MaxPool", with({}, {9}, {1}, {0, 0}, {1}), 12), {line}, "window of 9 is larger");
-  expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{8}}}, 12), {line}, "window of 8 is larger");
+  // Without it: of windows too large by less than a stride one is left, by less than two none.
+  expect_op(node_of("MaxPool", {{"kernel_shape", Ints{8}}, {"strides", Ints{2}}}, 12), {line},
+            {floats({1, 1, 1}, {7})});
+  expect_op(node_of("AveragePool", {{"kernel_shape", Ints{8}}, {"strides", Ints{2}}}, 12), {line},
+            {floats({1, 1, 1}, {4})});
+  expect_op(node_of("MaxPool", {{"kernel_shape", Ints{8}}}, 12), {line}, {floats({1, 1, 0}, {})});
+  expect_op(node_of("AveragePool", {{"kernel_shape", Ints{10}}, {"strides", Ints{2}}}, 12), {line},
+            {floats({1, 1, 0}, {})});
+  expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{9}}}, 12), {line}, "window of 9 is larger");
 }
 
 TEST(MaxPool, Indices) {
@@ -117,7 +125,7 @@ TEST(MaxPool, Refusals) {
   const HostTensor x = ramp({1, 1, 5, 5});
   expect_refused(node_of("MaxPool"), {x}, "'kernel_shape' is required");
   expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{2}}}), {x}, "kernel_shape has 1 entries, it needs 2");
-  expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{6, 2}}}), {x}, "the window of 6 is larger");
+  expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{7, 2}}}), {x}, "the window of 7 is larger");
   expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{0, 2}}}), {x}, "kernel_shape=[0,2]");
   expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{0, 1}}}), {x}, "strides=[0,1]");
   expect_refused(node_of("MaxPool", {{"kernel_shape", Ints{2, 2}}, {"pads", Ints{-1, 0, 0, 0}}}), {x}, "pads=[-1");
