@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
+#include <span>
 
+#include "core/file_signature.h"
 #include "io/file.h"
 #include "network/graph/onnx/tensor_proto.h"
 
@@ -165,7 +169,17 @@ CaseResult run_case(const std::string& folder, const NetworkOptions& options, To
 
 Result<std::vector<CaseFolder>> find_cases(const std::string& root) {
   std::error_code error;
-  if (!fs::is_directory(root, error)) return Error{ErrorCode::not_found, fmt::format("{}: not a folder", root)};
+  if (!fs::is_directory(root, error)) {
+    if (!fs::exists(root, error)) return Error{ErrorCode::not_found, fmt::format("{}: there is no such folder", root)};
+    std::array<char, kSignatureBytes> first;
+    std::ifstream file(root, std::ios::binary);
+    file.read(first.data(), first.size());
+    const std::string is =
+        file_signature(std::as_bytes(std::span(first.data(), static_cast<std::size_t>(file.gcount()))));
+    return Error{ErrorCode::not_found,
+                 fmt::format("{}: not a folder{}; a case is a folder of model.onnx and test_data_set_0", root,
+                             is.empty() ? "" : " but " + is)};
+  }
   std::vector<CaseFolder> cases;
   const auto add = [&](const fs::path& folder) {
     if (!is_there(folder / "model.onnx")) return;

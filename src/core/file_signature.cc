@@ -29,7 +29,8 @@ constexpr Signature kSignatures[] = {
      "export the model to ONNX (torch.onnx.export), or unpack the archive"},
     {0, "\x80\x02"sv, "a Python pickle, as older PyTorch saves models", kExportPyTorch},
     {0, "\x80\x04"sv, "a Python pickle", kExportPyTorch},
-    {0, "\x1f\x8b"sv, "compressed by gzip", "unpack it (gunzip)"},
+    {0, "\x1f\x8b"sv, "compressed by gzip", "unpack it (gunzip; tar xzf, where it is a .tar.gz)"},
+    {257, "ustar"sv, "a tar archive", "unpack it (tar xf)"},
     {0, "BZh"sv, "compressed by bzip2", "unpack it (bunzip2)"},
     {0,
      "\xfd"
@@ -55,6 +56,17 @@ constexpr Signature kSignatures[] = {
 
 bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
+// Weights of Caffe's, a protobuf: a name in letters, then a layer (either version's), which no ONNX message begins
+// with.
+bool is_caffe_weights(std::string_view bytes) {
+  if (bytes.size() < 2 || bytes[0] != '\x0a') return false;
+  const auto length = static_cast<unsigned char>(bytes[1]);
+  if (length == 0 || length >= 128 || bytes.size() < length + 4U) return false;
+  const std::string_view name = bytes.substr(2, length), next = bytes.substr(2U + length);
+  const bool letters = std::ranges::all_of(name, [](char c) { return c >= ' ' && c < 127; });
+  return letters && (next.starts_with("\xa2\x06") || next.starts_with('\x12') || next.starts_with('\x1a'));
+}
+
 // Text: what it begins with decides, white space aside.
 std::string text_signature(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
@@ -74,7 +86,9 @@ std::string text_signature(std::string_view text) {
   if (text.starts_with("ir_version:") || text.starts_with("producer_name:")) {
     return "ONNX as protobuf's text form: write the binary one (google.protobuf.text_format.Parse, then onnx.save)";
   }
-  if (has(text, "layer {") || has(text, "layers {") || has(text, "input_param") || has(text, "input_dim:")) {
+  std::string dense(text);
+  std::erase_if(dense, [](char c) { return c == ' ' || c == '\t'; });
+  if (has(dense, "layer{") || has(dense, "layers{") || has(dense, "input_param{") || has(dense, "input_dim:")) {
     return "a Caffe network (.prototxt): convert it to ONNX (caffe2onnx), with its weights";
   }
   if (text.starts_with("7767517")) return "a model of ncnn's: use the ONNX model that it was made from";
@@ -93,6 +107,9 @@ std::string file_signature(std::span<const std::byte> bytes) {
   // Safetensors: the length of a JSON header in eight bytes, then the header.
   if (text.size() > 9 && text.substr(4, 4) == "\0\0\0\0"sv && text[8] == '{') {
     return "a safetensors file: it has weights and no graph; export the model to ONNX (torch.onnx.export)";
+  }
+  if (is_caffe_weights(text)) {
+    return "weights of a Caffe network (.caffemodel): convert it to ONNX (caffe2onnx), with its .prototxt";
   }
   return text_signature(text);
 }

@@ -9,6 +9,7 @@ std::string signature(std::string_view text) { return file_signature(std::as_byt
 
 TEST(FileSignature, SaysWhatFilesAreAndWhatToDo) {
   using std::string_view_literals::operator""sv;
+  const std::string tar = "model.onnx" + std::string(247, '\0') + "ustar";
   const struct {
     std::string_view file, says, remedy;
   } cases[] = {
@@ -22,8 +23,13 @@ TEST(FileSignature, SaysWhatFilesAreAndWhatToDo) {
       {"<html lang=en>", "web page", "download"},
       {"<\n  ir_version: 10,\n  opset_import: [\"\" : 17]\n>", "text form", "onnx.parser"},
       {"name: \"LeNet\"\nlayer {\n  name: \"data\"\n", "Caffe", "convert it to ONNX"},
+      {"layer{name:\"data\" type:\"Input\"}", "Caffe", "convert it to ONNX"},
+      {"\x0a\x03net\xa2\x06\x10\x0a\x04"sv, "Caffe", ".prototxt"},
+      {"\x0a\x03net\x12\x10\x1a\x04"sv, "Caffe", ".prototxt"},
+      {tar, "tar archive", "tar xf"},
       {"<?xml version=\"1.0\"?><net name=", "OpenVINO", "ONNX"},
       {"\x1f\x8b\x08", "gzip", "gunzip"},
+      {"\x1f\x8b\x08", "gzip", "tar xzf"},
       {"RIFF\x24\0\0\0WEBPVP8 "sv, "WebP", "PNG"},
       {"", "empty", "download"},
   };
@@ -31,7 +37,8 @@ TEST(FileSignature, SaysWhatFilesAreAndWhatToDo) {
     EXPECT_NE(signature(file).find(says), std::string::npos) << file << " -> " << signature(file);
     EXPECT_NE(signature(file).find(remedy), std::string::npos) << file << " -> " << signature(file);
   }
-  EXPECT_EQ(signature("\x08\x0a\x3a\x55\x0a\x10"), "");  // how an ONNX model begins
+  EXPECT_EQ(signature("\x08\x0a\x3a\x55\x0a\x10"), "");       // how an ONNX model begins
+  EXPECT_EQ(signature("\x0a\x04\x0a\x01x\x12\x01\x12"), "");  // and a graph
   for (const std::string_view part : {"P", "BM?", "vers", "<"}) signature(part);
 }
 
