@@ -287,32 +287,46 @@ void BroadcastLoop::run(std::int64_t begin, std::int64_t end,
   if (begin >= end) return;
   const int last = static_cast<int>(dims_.size()) - 1;
   const std::size_t operands = strides_.size();
-  Dims memory(dims_.size() + operands + dims_.size() * operands, 0);  // of all three, since tensors may be tiny
+  const std::size_t room = (operands + 3) / 4 * 4;            // offsets are moved four at a time
+  Dims memory(dims_.size() + room + dims_.size() * room, 0);  // of all three, since tensors may be tiny
   std::int64_t *const coords = memory.data(), *const offsets = coords + dims_.size();
   // What operands' offsets change by where d's coordinate is one more and those behind it are 0 again.
-  std::int64_t* const steps = offsets + operands;
+  std::int64_t* const steps = offsets + room;
+  const auto move = [&](const std::int64_t* step) {
+    for (std::size_t i = 0; i < room; i += 4) {
+      for (int k = 0; k < 4; ++k) offsets[i + k] += step[i + k];
+    }
+  };
   std::int64_t rest = begin;
   for (int d = last; d >= 0; --d) {
     coords[d] = rest % dims_[d];
     rest /= dims_[d];
     for (std::size_t i = 0; i < operands; ++i) {
       offsets[i] += coords[d] * strides_[i][d];
-      steps[d * operands + i] = strides_[i][d];
-      for (int inner = d + 1; inner < last; ++inner) steps[d * operands + i] -= (dims_[inner] - 1) * strides_[i][inner];
+      steps[d * room + i] = strides_[i][d];
+      for (int inner = d + 1; inner < last; ++inner) steps[d * room + i] -= (dims_[inner] - 1) * strides_[i][inner];
     }
   }
   for (std::int64_t at = begin; at < end;) {
     const std::int64_t first = std::exchange(coords[last], 0);
+    if (first == 0 && last > 0) {  // whole runs, but for the last one before another coordinate changes
+      const std::int64_t runs = std::min(dims_[last - 1] - coords[last - 1], (end - at) / dims_[last]) - 1;
+      for (std::int64_t r = 0; r < runs; ++r, at += dims_[last]) {
+        body(offsets, dims_[last]);
+        move(steps + (last - 1) * room);
+      }
+      coords[last - 1] += std::max<std::int64_t>(runs, 0);
+    }
     const std::int64_t count = std::min(dims_[last] - first, end - at);
     body(offsets, count);
     at += count;
     if (first != 0) {
-      for (std::size_t i = 0; i < operands; ++i) offsets[i] -= first * steps[last * operands + i];
+      for (std::size_t i = 0; i < operands; ++i) offsets[i] -= first * steps[last * room + i];
     }
     int d = last - 1;
     while (d >= 0 && ++coords[d] == dims_[d]) coords[d--] = 0;
     if (d < 0) return;
-    for (std::size_t i = 0; i < operands; ++i) offsets[i] += steps[d * operands + i];
+    move(steps + d * room);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/element.h"
 #include "ops/testing/operators.h"
 
 namespace convoy::ops {
@@ -92,8 +93,13 @@ TEST(Vectors, ShortRowsReduced) {
           expect_as_portable(node_of(op, {}, 20), {x, longs({1}, {axis})});
           expect_as_portable(node_of(op, {{"keepdims", std::int64_t{0}}}, 20), {x, longs({1}, {axis})});
         }
-        for (const char* op : {"ReduceSum", "ReduceMean"}) {
+        for (const char* op :
+             {"ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp"}) {
           expect_as_portable(node_of(op, {}, 20), {sums, longs({1}, {axis})}, step_of(type), 1e-5);
+        }
+        const HostTensor near_one = spread_tensor(type, {3, 5, size}, 0.98, 1.02);
+        for (const char* op : {"ReduceProd", "ReduceLogSum"}) {
+          expect_as_portable(node_of(op, {}, 20), {near_one, longs({1}, {axis})}, step_of(type), 1e-5);
         }
       }
       for (const char* op : {"ArgMax", "ArgMin"}) {
@@ -121,6 +127,82 @@ TEST(Vectors, ShortRowsElementByElement) {
           expect_as_portable(node_of(op), {x, other});
           expect_as_portable(node_of(op), {other, x});
         }
+      }
+    }
+  }
+}
+
+// Beside C++: sums, products and comparisons of few, small numbers, which every type holds exactly.
+TEST(Vectors, ShortRowsOfEveryType) {
+  struct Function {
+    const char* op;
+    double (*of)(double a, double b);
+    bool compares;
+  };
+  const Function functions[] = {
+      {"Add", [](double a, double b) { return a + b; }, false},
+      {"Mul", [](double a, double b) { return a * b; }, false},
+      {"Max", [](double a, double b) { return std::max(a, b); }, false},
+      {"Equal", [](double a, double b) { return a == b ? 1.0 : 0.0; }, true},
+      {"Less", [](double a, double b) { return a < b ? 1.0 : 0.0; }, true},
+      {"GreaterOrEqual", [](double a, double b) { return a >= b ? 1.0 : 0.0; }, true},
+  };
+  const auto number = [](DataType type, std::int64_t i) {
+    const auto small = static_cast<double>(i * 7 % 11);
+    return contains(kUnsignedIntegers, type) ? small : small - 5;
+  };
+  for (const DataType type :
+       {DataType::s8, DataType::u8, DataType::s16, DataType::u16, DataType::s32, DataType::u32, DataType::s64,
+        DataType::u64, DataType::f16, DataType::bf16, DataType::f32, DataType::f64}) {
+    for (const std::int64_t size : {1, 7, 16, 33, 79, 128}) {
+      const Dims dims = {3, 5, size};
+      for (const Dims& other :
+           {Dims{3, 5, 1}, Dims{5, 1}, Dims{1, 1, size}, Dims{3, 1, size}, Dims{3, 5, size}, Dims{1}}) {
+        const std::size_t skip = dims.size() - other.size();
+        const std::int64_t nan_at = contains(kFloats, type) ? 15 * size / 2 : -1;
+        const auto a = [&](std::int64_t i) { return i == nan_at ? kNan : number(type, i); };
+        std::vector<double> values(static_cast<std::size_t>(15 * size)), others;
+        for (std::int64_t i = 0; i < 15 * size; ++i) values[static_cast<std::size_t>(i)] = a(i);
+        for (std::int64_t i = 0; i < TensorDesc::packed(type, other).elements(); ++i)
+          others.push_back(number(type, 3 * i + 1));
+        for (const Function& f : functions) {
+          std::vector<double> ab, ba;
+          for (std::int64_t i = 0; i < 15 * size; ++i) {
+            const std::int64_t at[] = {i / (5 * size), i / size % 5, i % size};
+            std::int64_t from = 0;
+            for (std::size_t d = skip; d < 3; ++d) from = from * other[d - skip] + (other[d - skip] == 1 ? 0 : at[d]);
+            const double b = others[static_cast<std::size_t>(from)];
+            const bool is_nan = i == nan_at && !f.compares;
+            ab.push_back(is_nan ? kNan : f.of(a(i), b));
+            ba.push_back(is_nan ? kNan : f.of(b, a(i)));
+          }
+          const DataType made = f.compares ? DataType::boolean : type;
+          const HostTensor x = tensor(type, dims, values), y = tensor(type, other, others);
+          SCOPED_TRACE(std::string(f.op) + " of " + std::string(name_of(type)) + " with " + to_string(other));
+          expect_op(node_of(f.op), {x, y}, {tensor(made, dims, ab)}, 0, 0);
+          expect_op(node_of(f.op), {y, x}, {tensor(made, dims, ba)}, 0, 0);
+          expect_as_portable(node_of(f.op), {y, x});
+        }
+      }
+    }
+  }
+}
+
+// Sides shorter than a square that is transposed at once, of one and a part, and of several.
+TEST(Vectors, TransposesOfAnySides) {
+  constexpr std::int64_t kSides[] = {1, 2, 3, 5, 8, 12, 16, 17, 31, 37, 64, 79, 130};
+  for (const DataType type : {DataType::u8, DataType::s16, DataType::s32, DataType::s64}) {
+    for (const std::int64_t rows : kSides) {
+      for (const std::int64_t columns : kSides) {
+        const std::int64_t size = rows * columns;
+        std::vector<double> values(static_cast<std::size_t>(3 * size)), turned(values.size());
+        for (std::int64_t i = 0; i < 3 * size; ++i) {
+          const auto value = static_cast<double>(i % 251 % 127);
+          const std::int64_t to = i / size * size + i % columns * rows + i % size / columns;
+          values[static_cast<std::size_t>(i)] = turned[static_cast<std::size_t>(to)] = value;
+        }
+        expect_op(node_of("Transpose", {{"perm", Ints{0, 2, 1}}}), {tensor(type, {3, rows, columns}, values)},
+                  {tensor(type, {3, columns, rows}, turned)}, 0, 0);
       }
     }
   }

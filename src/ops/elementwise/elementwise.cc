@@ -102,6 +102,8 @@ class ElementwisePlan {
       : program_(program),
         type_(operands[0].type),
         y_type_(y.type),
+        size_(static_cast<std::int64_t>(size_of(type_))),
+        y_size_(static_cast<std::int64_t>(size_of(y_type_))),
         evaluate_(in_f64 && !is_floating(type_) ? evaluate_integers_in_f64 : evaluator(request.cpu.isa)),
         loop_([&] {
           std::vector<TensorDesc> all{y};
@@ -124,7 +126,8 @@ class ElementwisePlan {
       rows[k] = {nullptr, loop_.inner_stride(static_cast<int>(k) + 1)};
       in_runs_ = in_runs_ && rows[k].step <= 1;
     }
-    if (in_runs_ && rows_ == nullptr) step_loop_ = step_loop(request.cpu.isa, program, type_, rows, y_type_);
+    const bool as_they_are = evaluate_ != evaluate_integers_in_f64 && rows_ == nullptr;
+    if (in_runs_ && as_they_are) step_loop_ = step_loop(request.cpu.isa, program, type_, rows, y_type_);
     in_runs_ = in_runs_ && loop_.inner_size() >= (step_loop_ ? kShortRun : kLongRun);
   }
 
@@ -175,12 +178,8 @@ class ElementwisePlan {
     }
   }
 
-  const void* element(const void* x, std::int64_t at) const {
-    return static_cast<const char*>(x) + at * static_cast<std::int64_t>(size_of(type_));
-  }
-  void* result(void* y, std::int64_t at) const {
-    return static_cast<char*>(y) + at * static_cast<std::int64_t>(size_of(y_type_));
-  }
+  const void* element(const void* x, std::int64_t at) const { return static_cast<const char*>(x) + at * size_; }
+  void* result(void* y, std::int64_t at) const { return static_cast<char*>(y) + at * y_size_; }
 
   void compute(const ElementRow* rows, void* y, std::int64_t count) const {
     if (rows_ != nullptr && rows[0].step == 1) {
@@ -254,6 +253,7 @@ class ElementwisePlan {
 
   Program program_;
   DataType type_, y_type_;
+  std::int64_t size_, y_size_;
   Evaluate evaluate_;
   BroadcastLoop loop_;
   const RowFunctions* rows_ = nullptr;

@@ -69,8 +69,9 @@ Evaluate evaluator(Isa isa) {
 }
 
 StepLoop step_loop(Isa isa, const Program& program, DataType type, const ElementRow* inputs, DataType y_type) {
-  if (isa < Isa::avx2) return {};
-  return (isa >= Isa::avx512 ? avx512::step_loop : avx2::step_loop)(program, type, inputs, y_type);
+  return (isa >= Isa::avx512 ? avx512::step_loop
+          : isa >= Isa::avx2 ? avx2::step_loop
+                             : portable::step_loop)(program, type, inputs, y_type);
 }
 
 }  // namespace convoy::ops

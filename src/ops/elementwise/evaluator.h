@@ -43,33 +43,28 @@ struct ElementRow {
 // bool.
 using Evaluate = void (*)(const Program& program, DataType type, const ElementRow* inputs, DataType y_type, void* y,
                           std::int64_t count);
-// The same of a program of one step on floats or halves, where y has their type and at most one of two operands has
-// step 0: found once for many short rows. Not there for other programs and where there are no vectors.
+// The same of a program of one step, at most one of whose two operands has step 0 or is a constant: found once for many
+// short rows. Not there for other programs, and where there is no loop from that type to y's.
 class StepLoop {
  public:
-  using Rows = void (*)(const void* a, const void* b, const void* c, void* y, std::int64_t count);
-  using Single = void (*)(const void* x, float number, void* y, std::int64_t count);
+  using Loop = void (*)(const void* a, const void* b, const void* c, void* y, std::int64_t count);
 
   // Inlined everywhere: units for several processors share no function.
   [[gnu::always_inline]] StepLoop() = default;
-  [[gnu::always_inline]] StepLoop(Rows rows, const Program::Step& step)
-      : rows_(rows), a_(step.a), b_(step.b), c_(step.c) {}
-  // `a` runs along; b is one element, which `read` reads, or where there is no `read` the number.
-  [[gnu::always_inline]] StepLoop(Single single, int a, int b, float (*read)(const void*), float number)
-      : single_(single), a_(a), b_(b), read_(read), number_(number) {}
+  // `constant`: the element that values beyond the inputs are.
+  [[gnu::always_inline]] StepLoop(Loop loop, const Program::Step& step, int inputs, std::uint64_t constant)
+      : loop_(loop), a_(step.a), b_(step.b), c_(step.c), inputs_(inputs), constant_(constant) {}
 
-  [[gnu::always_inline]] explicit operator bool() const { return rows_ != nullptr || single_ != nullptr; }
+  [[gnu::always_inline]] explicit operator bool() const { return loop_ != nullptr; }
   [[gnu::always_inline]] void operator()(const ElementRow* inputs, void* y, std::int64_t count) const {
-    if (rows_ != nullptr) return rows_(inputs[a_].data, inputs[b_].data, inputs[c_].data, y, count);
-    single_(inputs[a_].data, read_ == nullptr ? number_ : read_(inputs[b_].data), y, count);
+    const auto value = [&](int k) { return k < inputs_ ? inputs[k].data : &constant_; };
+    loop_(value(a_), value(b_), value(c_), y, count);
   }
 
  private:
-  Rows rows_ = nullptr;
-  Single single_ = nullptr;
-  int a_ = 0, b_ = 0, c_ = 0;
-  float (*read_)(const void*) = nullptr;
-  float number_ = 0;
+  Loop loop_ = nullptr;
+  int a_ = 0, b_ = 0, c_ = 0, inputs_ = 0;
+  std::uint64_t constant_ = 0;
 };
 
 // For an instruction set that the processor has.
@@ -79,7 +74,8 @@ StepLoop step_loop(Isa isa, const Program& program, DataType type, const Element
 
 namespace portable {
 void evaluate(const Program&, DataType, const ElementRow*, DataType, void*, std::int64_t);
-}
+StepLoop step_loop(const Program&, DataType, const ElementRow*, DataType);
+}  // namespace portable
 namespace avx2 {
 void evaluate(const Program&, DataType, const ElementRow*, DataType, void*, std::int64_t);
 StepLoop step_loop(const Program&, DataType, const ElementRow*, DataType);
