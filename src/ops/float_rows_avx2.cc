@@ -105,28 +105,6 @@ RowSums sums_row(const float* x, double center, std::int64_t count) {
   return result;
 }
 
-double sum_row(const float* x, std::int64_t count) {
-  __m256d sums[4] = {};
-  std::int64_t i = 0;
-  const auto add = [&](int quarter) {
-    sums[quarter] = _mm256_add_pd(sums[quarter], _mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * quarter)));
-  };
-  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-    for (int quarter = 0; quarter < 4; ++quarter) add(quarter);
-  }
-  double result = total(_mm256_add_pd(sums[0], sums[1]), _mm256_add_pd(sums[2], sums[3]));
-  for (; i < count; ++i) result += static_cast<double>(x[i]);
-  return result;
-}
-
-void add_row(const float* x, double* sums, std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    _mm256_storeu_pd(sums + i, _mm256_add_pd(_mm256_loadu_pd(sums + i), _mm256_cvtps_pd(_mm_loadu_ps(x + i))));
-  }
-  for (; i < count; ++i) sums[i] += static_cast<double>(x[i]);
-}
-
 void add_row(const float* x, const float* center, double* sums, double* squares, std::int64_t count) {
   std::int64_t i = 0;
   for (; i + 4 <= count; i += 4) {

@@ -21,11 +21,7 @@ struct RowSums {
 };
 RowSums sums_row(const float* x, double center, std::int64_t count);
 
-// The sum of x in f64.
-double sum_row(const float* x, std::int64_t count);
-
-// Rows added up in f64: sums[i] += x[i], and with a center x[i] - center[i], of which the squares are added up as well.
-void add_row(const float* x, double* sums, std::int64_t count);
+// Rows added up in f64: sums[i] += x[i] - center[i], squares[i] += the square of that.
 void add_row(const float* x, const float* center, double* sums, double* squares, std::int64_t count);
 
 // y[i] = x[i] cut off towards zero as 64-bit integers are and then to their lowest byte; NaN gives 0.

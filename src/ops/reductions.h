@@ -10,19 +10,12 @@
 namespace convoy::ops {
 
 struct Reductions {
-  // The largest or the smallest of a row, and of `count` columns of `size` elements; a NaN wins. There is an element.
+  // The largest or the smallest of a row; a NaN wins. There is an element.
   float (*extreme)(bool largest, DataType type, const void* x, std::int64_t count);
-  // Of each of `rows` rows, `step` elements apart: y[r].
-  void (*row_extremes)(bool largest, DataType type, const void* x, std::int64_t step, std::int64_t rows,
-                       std::int64_t count, float* y);
-  void (*extremes)(bool largest, DataType type, const void* x, std::int64_t step, std::int64_t size, float* y,
-                   std::int64_t count);
   // Where it is first, or last; a NaN is chosen only where it comes first, and then stays. 0 < count < kMostPositions.
   std::int64_t (*position)(bool largest, bool last, DataType type, const void* x, std::int64_t count);
   void (*positions)(bool largest, bool last, DataType type, const void* x, std::int64_t step, std::int64_t size,
                     float* y, std::int64_t count);
-  // The sums of rows, `step` elements apart. Of some thousand elements at a time in f32, which many lanes share.
-  void (*row_sums)(DataType type, const void* x, std::int64_t step, std::int64_t rows, std::int64_t count, double* y);
   // log(sum(exp(x))).
   double (*log_sum_exp)(DataType type, const void* x, std::int64_t count);
   void (*log_sum_exps)(DataType type, const void* x, std::int64_t step, std::int64_t size, float* y,

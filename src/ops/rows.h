@@ -1,6 +1,6 @@
 // Rows of elements as f32 and back, a chunk at a time: operators on 16-bit floats compute in f32, and their loops are
 // those of f32. `vectors` says whether the processor has what float_rows_avx2.h is compiled for; elements have the same
-// bits either way, sums not always (sums_row, sum_row).
+// bits either way, sums not always (sums_row).
 #pragma once
 
 #include <algorithm>

@@ -5,91 +5,139 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "ops/math_types.h"
 #include "ops/operator_row.h"
+#include "ops/reduce/folds.h"
 #include "ops/reduce/reduce.h"
+#include "ops/row_functions.h"
 #include "ops/rows.h"
 
 namespace convoy::ops {
 namespace {
 
-// Of a group of elements y is (x - center) * factor.
-struct Affine {
-  double center = 0;
-  double factor = 1;
-};
-
-struct Sums {
-  double sum = 0, squares = 0;  // of x - center
-};
-
-struct MeanVariance {
-  static Result<std::vector<bool>> axes(const NodeDesc& node, const TensorDesc& x) {
-    CONVOY_TRY(const std::vector<std::int64_t> given, node.integers("axes", {0, 2, 3}));
-    CONVOY_TRY(const std::vector<int> axes, normalize_axes(node, given, x.rank()));
-    std::vector<bool> marks(x.rank(), false);
-    for (const int axis : axes) marks[axis] = true;
-    return marks;
+class LpNormalization final : public Operator {
+ public:
+  Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
+    CONVOY_CHECK(check_counts(node, inputs, 1, 1));
+    CONVOY_CHECK(axis_of(node, inputs[0].desc));
+    CONVOY_CHECK(fold_of(node));
+    return one_output(node, inputs[0].desc.type, inputs[0].desc.dims);
   }
-  static Result<MeanVariance> make(const NodeDesc&) { return MeanVariance{}; }
-  static constexpr bool kCentered = true;  // the sums around the mean are needed, too
-  bool absolute() const { return false; }
-  // From the sums around `center`.
-  Affine operator()(const Sums& sums, double center, double count) const {
-    const double off = sums.sum / count;
-    return {center + off, 1 / (std::sqrt(std::max(0.0, sums.squares / count - off * off)) + 1e-9)};
-  }
-};
 
-struct LpNorm {
-  std::int64_t p = 2;
-  static Result<std::vector<bool>> axes(const NodeDesc& node, const TensorDesc& x) {
+  Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
+    const TensorDesc &x = inputs[0].desc, &y = outputs[0];
+    CONVOY_TRY(const std::vector<bool> axis, axis_of(node, x));
+    CONVOY_TRY(const Fold fold, fold_of(node));
+    const BroadcastLoop kept({cut(y, axis, true), cut(x, axis, true)});
+    const BroadcastLoop group({cut(x, axis, false), cut(y, axis, false)});
+    const FoldLoops folds = fold_loops(request.cpu.isa, fold, x.type);
+    const FoldLoops in_c = fold_loops(request.cpu.isa, fold, x.type == DataType::f64 ? DataType::f64 : DataType::f32);
+    const Finish finish = fold == Fold::squares ? Finish::root : Finish::as_it_is;
+    return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
+      return make_plan(node,
+                       [=, functions = row_functions(request.cpu.isa)](auto in, auto out,
+                                                                       const ExecContext& context) -> Result<void> {
+                         constexpr std::int64_t kMost = 512;
+                         const std::int64_t from_step = kept.inner_stride(1), to_step = kept.inner_stride(0),
+                                            size = group.elements();
+                         parallel_for(context, kept.elements(), size * 4, [&](std::int64_t begin, std::int64_t end) {
+                           std::array<double, kMost> sums;
+                           std::array<Compute<T>, kMost> factors;
+                           kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                             for (std::int64_t i = 0; i < count; i += kMost) {
+                               const std::int64_t n = std::min(kMost, count - i);
+                               const T* const from = static_cast<const T*>(in[0]) + at[1] + i * from_step;
+                               folds.start(sums.data(), n);
+                               take_in(folds, group, x.type, from, from_step, n, sums.data());
+                               in_c.finish(finish, sums.data(), n, size, factors.data());
+                               for (std::int64_t k = 0; k < n; ++k) factors[k] = factors[k] == 0 ? 0 : 1 / factors[k];
+                               const Lines<T> lines{
+                                   functions, group, from, from_step, static_cast<T*>(out[0]) + at[0] + i * to_step,
+                                   to_step};
+                               lines.scale(factors.data(), n);
+                             }
+                           });
+                         });
+                         return {};
+                       });
+    });
+  }
+
+ private:
+  // Groups from x and y on, whose first elements are steps apart.
+  template <class T>
+  struct Lines {
+    const RowFunctions* functions;
+    const BroadcastLoop& group;
+    const T* x;
+    std::int64_t x_step;
+    T* y;
+    std::int64_t y_step;
+
+    void scale(const Compute<T>* factors, std::int64_t count) const {
+      const std::int64_t from = group.inner_stride(0), to = group.inner_stride(1), size = group.elements();
+      if (from == 1 && to == 1) {
+        for (std::int64_t k = 0; k < count; ++k) row(x + k * x_step, 1, y + k * y_step, 1, factors + k, 0, size);
+      } else {
+        for (std::int64_t r = 0; r < size; ++r) row(x + r * from, x_step, y + r * to, y_step, factors, 1, count);
+      }
+    }
+
+    void row(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, const Compute<T>* factors,
+             std::int64_t step, std::int64_t count) const {
+      if constexpr (has_row_functions<T>) {
+        if (functions != nullptr && from_step == 1 && to_step == 1) {
+          constexpr float kAny = std::numeric_limits<float>::infinity();
+          static constexpr std::array<float, 512> kZeros{};
+          return functions->affine(float_type<T>, from, factors, kZeros.data(), step, -kAny, kAny, to, count);
+        }
+      }
+      for (std::int64_t i = 0; i < count; ++i) {
+        to[i * to_step] = T(static_cast<Compute<T>>(from[i * from_step]) * factors[i * step]);
+      }
+    }
+  };
+
+  static Result<std::vector<bool>> axis_of(const NodeDesc& node, const TensorDesc& x) {
     CONVOY_TRY(const std::int64_t given, node.integer("axis", -1));
     CONVOY_TRY(const int axis, normalize_axis(node, given, x.rank(), "axis"));
     std::vector<bool> marks(x.rank(), false);
     marks[axis] = true;
     return marks;
   }
-  static Result<LpNorm> make(const NodeDesc& node) {
+  static Result<Fold> fold_of(const NodeDesc& node) {
     CONVOY_TRY(const std::int64_t p, node.integer("p", 2));
     if (p != 1 && p != 2) return bad_node(node, fmt::format("p={}, it must be 1 or 2", p));
-    return LpNorm{p};
-  }
-  static constexpr bool kCentered = false;
-  bool absolute() const { return p == 1; }  // what is summed is |x|
-  Affine operator()(const Sums& sums, double, double) const {
-    const double norm = p == 1 ? sums.sum : std::sqrt(sums.squares);
-    return {0, norm == 0 ? 0 : 1 / norm};
+    return p == 1 ? Fold::magnitudes : Fold::squares;
   }
 };
 
-template <class F>
-class NormalizeOverAxes final : public Operator {
+class MeanVarianceNormalization final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1));
-    if (auto axes = F::axes(node, inputs[0].desc); !axes.ok()) return axes.error();
-    if (auto f = F::make(node); !f.ok()) return f.error();
+    CONVOY_CHECK(axes_of(node, inputs[0].desc));
     return one_output(node, inputs[0].desc.type, inputs[0].desc.dims);
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
-    CONVOY_TRY(const std::vector<bool> axes, F::axes(node, inputs[0].desc));
-    CONVOY_TRY(const F f, F::make(node));
+    CONVOY_TRY(const std::vector<bool> axes, axes_of(node, inputs[0].desc));
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     const BroadcastLoop kept({cut(y, axes, true), cut(x, axes, true)});
     const BroadcastLoop group({cut(y, axes, false), cut(x, axes, false)});
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(
           node,
-          [f, kept, group, vectors = has_row_vectors(request)](
-              std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+          [kept, group, vectors = has_row_vectors(request)](std::span<const void* const> in, std::span<void* const> out,
+                                                            const ExecContext& context) -> Result<void> {
             parallel_for(context, kept.elements(), group.elements() * 4, [&](std::int64_t begin, std::int64_t end) {
               kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                const Groups<T> groups{
-                    f, kept, group, vectors, static_cast<const T*>(in[0]) + at[1], static_cast<T*>(out[0]) + at[0]};
+                const Groups<T> groups{kept, group, vectors, static_cast<const T*>(in[0]) + at[1],
+                                       static_cast<T*>(out[0]) + at[0]};
                 groups.normalize(count);
               });
             });
@@ -99,12 +147,33 @@ class NormalizeOverAxes final : public Operator {
   }
 
  private:
+  static Result<std::vector<bool>> axes_of(const NodeDesc& node, const TensorDesc& x) {
+    CONVOY_TRY(const std::vector<std::int64_t> given, node.integers("axes", {0, 2, 3}));
+    CONVOY_TRY(const std::vector<int> axes, normalize_axes(node, given, x.rank()));
+    std::vector<bool> marks(x.rank(), false);
+    for (const int axis : axes) marks[axis] = true;
+    return marks;
+  }
+
+  // Of a group of elements y is (x - center) * factor.
+  struct Affine {
+    double center = 0;
+    double factor = 1;
+  };
+  struct Sums {
+    double sum = 0, squares = 0;  // of x - center
+  };
+  // From the sums around `center`.
+  static Affine affine_of(const Sums& sums, double center, double count) {
+    const double off = sums.sum / count;
+    return {center + off, 1 / (std::sqrt(std::max(0.0, sums.squares / count - off * off)) + 1e-9)};
+  }
+
   // Groups whose first elements are neighbours in the order of `kept`, from x and y on.
   template <class T>
   struct Groups {
     using C = Compute<T>;
     static constexpr bool kInF32 = std::is_same_v<C, float>;
-    const F& f;
     const BroadcastLoop &kept, &group;
     bool vectors;
     const T* x;
@@ -132,20 +201,15 @@ class NormalizeOverAxes final : public Operator {
           for (std::int64_t i = 0; vectors && stride == 1 && i < count; i += kRowChunk) {
             const std::int64_t n = std::min(kRowChunk, count - i);
             const float* values = load_row(true, line + i, 1, n, buffer.data());
-            if (f.absolute()) {
-              for (std::int64_t k = 0; k < n; ++k) buffer[k] = std::abs(values[k]);
-              sums.sum += avx2::sum_row(buffer.data(), n);
-            } else {
-              const avx2::RowSums more = avx2::sums_row(values, center, n);
-              sums.sum += more.sum;
-              sums.squares += more.squares;
-            }
+            const avx2::RowSums more = avx2::sums_row(values, center, n);
+            sums.sum += more.sum;
+            sums.squares += more.squares;
           }
           if (vectors && stride == 1) return;
         }
         for (std::int64_t i = 0; i < count; ++i) {
           const double value = static_cast<double>(static_cast<C>(line[i * stride])) - center;
-          sums.sum += f.absolute() ? std::abs(value) : value;
+          sums.sum += value;
           sums.squares += value * value;
         }
       });
@@ -154,8 +218,8 @@ class NormalizeOverAxes final : public Operator {
 
     void row(const T* from, T* to) const {
       const auto number = static_cast<double>(group.elements());
-      Affine affine = f(sums_around(0, from), 0, number);
-      if (F::kCentered) affine = f(sums_around(affine.center, from), affine.center, number);
+      Affine affine = affine_of(sums_around(0, from), 0, number);
+      affine = affine_of(sums_around(affine.center, from), affine.center, number);
       const auto center = static_cast<C>(affine.center), factor = static_cast<C>(affine.factor);
       group.run(0, group.elements(), [&](const std::int64_t* at, std::int64_t count) {
         apply(from + at[1], group.inner_stride(1), to + at[0], group.inner_stride(0), count,
@@ -188,22 +252,16 @@ class NormalizeOverAxes final : public Operator {
         group.run(0, group.elements(), [&](const std::int64_t* at, std::int64_t run) {
           for (std::int64_t r = 0; r < run; ++r) {
             const T* const line = x + first + at[1] + r * group.inner_stride(1);
-            take(load_row(true, line, 1, count, buffer.data()), buffer.data());
+            take(load_row(true, line, 1, count, buffer.data()));
           }
         });
       };
-      for (int pass = 0; pass < (F::kCentered ? 2 : 1); ++pass) {
+      for (int pass = 0; pass < 2; ++pass) {
         std::array<double, kRowChunk> sums{}, squares{};
-        each_row([&](const float* values, float* buffer) {
-          if (f.absolute()) {
-            for (std::int64_t i = 0; i < count; ++i) buffer[i] = std::abs(values[i]);
-            avx2::add_row(buffer, sums.data(), count);
-          } else {
-            avx2::add_row(values, centers.data(), sums.data(), squares.data(), count);
-          }
-        });
+        each_row(
+            [&](const float* values) { avx2::add_row(values, centers.data(), sums.data(), squares.data(), count); });
         for (std::int64_t i = 0; i < count; ++i) {
-          const Affine affine = f({sums[i], squares[i]}, static_cast<double>(centers[i]), number);
+          const Affine affine = affine_of({sums[i], squares[i]}, static_cast<double>(centers[i]), number);
           centers[i] = static_cast<float>(affine.center);
           factors[i] = static_cast<float>(affine.factor);
         }
@@ -218,8 +276,8 @@ class NormalizeOverAxes final : public Operator {
   };
 };
 
-const NormalizeOverAxes<MeanVariance> op_MeanVarianceNormalization;
-const NormalizeOverAxes<LpNorm> op_LpNormalization;
+const MeanVarianceNormalization op_MeanVarianceNormalization;
+const LpNormalization op_LpNormalization;
 
 }  // namespace
 

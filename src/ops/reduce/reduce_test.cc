@@ -1,3 +1,4 @@
+#include "ops/element.h"
 #include "ops/testing/operators.h"
 
 namespace convoy::ops {
@@ -99,6 +100,50 @@ TEST(Reduce, OfNothing) {
                                                    : 1;
     expect_op(node_of("ReduceMax"), {none, axis}, {tensor(type, {2, 1}, {lowest, lowest})});
     expect_op(node_of("ReduceMin"), {none, axis}, {tensor(type, {2, 1}, {highest, highest})});
+  }
+}
+
+// Over axes of any kind, of which extremes, sums and products are exact.
+TEST(Reduce, EveryTypeOverOneAxis) {
+  struct Exact {
+    const char* op;
+    double start;
+    double (*take)(double fold, double v);
+  };
+  const Exact reductions[] = {
+      {"ReduceMax", -1e9, [](double fold, double v) { return std::max(fold, v); }},
+      {"ReduceMin", 1e9, [](double fold, double v) { return std::min(fold, v); }},
+      {"ReduceSum", 0, [](double fold, double v) { return fold + v; }},
+      {"ReduceL1", 0, [](double fold, double v) { return fold + std::abs(v); }},
+      {"ReduceProd", 1, [](double fold, double v) { return fold * v; }},
+  };
+  for (const DataType type : {DataType::f64, DataType::f32, DataType::f16, DataType::bf16, DataType::s64, DataType::s32,
+                              DataType::s16, DataType::s8, DataType::u64, DataType::u32, DataType::u16, DataType::u8}) {
+    const bool is_unsigned = contains(kUnsignedIntegers, type);
+    for (const Dims& dims : {Dims{3, 5, 37}, Dims{5, 18, 3}, Dims{1, 7, 16}, Dims{2, 1, 33}}) {
+      std::vector<double> values(static_cast<std::size_t>(dims[0] * dims[1] * dims[2]));
+      // Few of them are no 1: products and sums are small.
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = i % 13 == 5 ? 3 : i % 11 == 7 && !is_unsigned ? -1 : 1;
+      for (int axis = 0; axis < 3; ++axis) {
+        Dims kept = dims;
+        kept[axis] = 1;
+        const Dims step = {kept[1] * kept[2], kept[2], 1};
+        for (const Exact& exact : reductions) {
+          std::vector<double> folds(static_cast<std::size_t>(step[0] * kept[0]), exact.start);
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            const auto at = static_cast<std::int64_t>(i);
+            const std::int64_t o[] = {at / (dims[1] * dims[2]), at / dims[2] % dims[1], at % dims[2]};
+            std::int64_t to = 0;
+            for (int d = 0; d < 3; ++d) to += d == axis ? 0 : o[d] * step[d];
+            folds[static_cast<std::size_t>(to)] = exact.take(folds[static_cast<std::size_t>(to)], values[i]);
+          }
+          SCOPED_TRACE(std::string(exact.op) + " of " + std::string(name_of(type)));
+          expect_op(node_of(exact.op), {tensor(type, dims, values), longs({1}, {static_cast<double>(axis)})},
+                    {tensor(type, kept, folds)}, 0, 0);
+        }
+      }
+    }
   }
 }
 

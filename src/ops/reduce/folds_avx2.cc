@@ -1,0 +1,1 @@
+#include "ops/reduce/folds.inc"
