@@ -81,23 +81,76 @@ V interleave(V a, V b, std::index_sequence<kAt...>) {
   return __builtin_shufflevector(a, b, (kAt / 2 + (kSecond ? n / 2 : 0) + kAt % 2 * n)...);
 }
 
-// A square of as many rows as 16 bytes have elements: a round interleaves the vectors i and i + N/2, log2(N) rounds
-// exchange rows and columns.
+// As many vectors as 16 bytes have elements: a round interleaves the vectors i and i + N/2, log2(N) rounds exchange
+// rows and columns.
+template <class T>
+struct Square {
+  static constexpr int N = 16 / sizeof(T);
+  typedef T Vector __attribute__((vector_size(16)));
+  Vector v[N];
+
+  void load(int c, const T* from) { std::memcpy(&v[c], from, sizeof(Vector)); }
+  void store(int r, T* to) const { std::memcpy(to, &v[r], sizeof(Vector)); }
+  void transpose() {
+    constexpr auto lanes = std::make_index_sequence<N>();
+    Vector next[N];
+    for (int round = 1; round < N; round *= 2) {
+      for (int i = 0; i < N / 2; ++i) {
+        next[2 * i] = interleave<false>(v[i], v[i + N / 2], lanes);
+        next[2 * i + 1] = interleave<true>(v[i], v[i + N / 2], lanes);
+      }
+      std::copy_n(next, N, v);
+    }
+  }
+};
+
 template <class T>
 void transpose_square(const T* from, std::int64_t from_column, T* to, std::int64_t to_row) {
-  constexpr int N = 16 / sizeof(T);
-  typedef T Vector __attribute__((vector_size(16)));
-  constexpr auto lanes = std::make_index_sequence<N>();
-  Vector v[N], next[N];
-  for (int c = 0; c < N; ++c) std::memcpy(&v[c], from + c * from_column, sizeof(Vector));
-  for (int round = 1; round < N; round *= 2) {
-    for (int i = 0; i < N / 2; ++i) {
-      next[2 * i] = interleave<false>(v[i], v[i + N / 2], lanes);
-      next[2 * i + 1] = interleave<true>(v[i], v[i + N / 2], lanes);
+  Square<T> square;
+  for (int c = 0; c < square.N; ++c) square.load(c, from + c * from_column);
+  square.transpose();
+  for (int r = 0; r < square.N; ++r) square.store(r, to + r * to_row);
+}
+
+// Fewer columns than a square has, which lie together in `to`: a row is written with what is behind it, which the next
+// one writes over.
+template <class T>
+void transpose_few_columns(const T* from, std::int64_t from_column, T* to, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t N = Square<T>::N;
+  Square<T> square{};
+  for (std::int64_t r = 0; r < rows; r += N) {
+    const std::int64_t first = std::min(r, rows - N);
+    for (int c = 0; c < N; ++c) square.load(c, from + first + std::min<std::int64_t>(c, columns - 1) * from_column);
+    square.transpose();
+    for (std::int64_t k = 0; k < N; ++k) {
+      T* const line = to + (first + k) * columns;
+      if ((first + k) * columns + N <= rows * columns) {
+        square.store(static_cast<int>(k), line);
+      } else {
+        std::memcpy(line, &square.v[k], columns * sizeof(T));
+      }
     }
-    std::copy_n(next, N, v);
   }
-  for (int r = 0; r < N; ++r) std::memcpy(to + r * to_row, &v[r], sizeof(Vector));
+}
+
+// Fewer rows, which lie together in `from`: a column is read with what is behind it.
+template <class T>
+void transpose_few_rows(const T* from, T* to, std::int64_t to_row, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t N = Square<T>::N;
+  Square<T> square{};
+  for (std::int64_t c = 0; c < columns; c += N) {
+    const std::int64_t first = std::min(c, columns - N);
+    for (std::int64_t k = 0; k < N; ++k) {
+      const T* const line = from + (first + k) * rows;
+      if ((first + k) * rows + N <= rows * columns) {
+        square.load(static_cast<int>(k), line);
+      } else {
+        std::memcpy(&square.v[k], line, rows * sizeof(T));
+      }
+    }
+    square.transpose();
+    for (std::int64_t r = 0; r < rows; ++r) square.store(static_cast<int>(r), to + r * to_row + first);
+  }
 }
 
 // Rows of kMove to twice as many bytes, in two moves that may overlap; each `times` times, one after the other.
@@ -200,36 +253,42 @@ void transpose(const T* from, std::int64_t from_column, T* to, std::int64_t to_r
     }
     return;
   }
-  const std::int64_t whole_rows = rows / N * N, whole_columns = columns / N * N;
-  const auto one_by_one = [&](std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1) {
-    for (std::int64_t c = c0; c < c1; ++c) {
-      for (std::int64_t r = r0; r < r1; ++r) to[r * to_row + c] = from[r + c * from_column];
+  if (columns < N && rows >= N && to_row == columns) {
+    return transpose_few_columns(from, from_column, to, rows, columns);
+  }
+  if (rows < N && columns >= N && from_column == rows) return transpose_few_rows(from, to, to_row, rows, columns);
+  if (rows < N || columns < N) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      for (std::int64_t r = 0; r < rows; ++r) to[r * to_row + c] = from[r + c * from_column];
     }
-  };
+    return;
+  }
+  // The last squares reach back over what others have made.
   const auto square = [&](std::int64_t r, std::int64_t c) {
-    transpose_square(from + r + c * from_column, from_column, to + r * to_row + c, to_row);
+    const std::int64_t row = std::min(r, rows - N), column = std::min(c, columns - N);
+    transpose_square(from + row + column * from_column, from_column, to + row * to_row + column, to_row);
   };
   std::int64_t done = 0;  // columns
-  if constexpr (sizeof(T) <= 2) {
+  if constexpr (sizeof(T) <= 4) {
     if (cpu_features().isa >= Isa::avx512 && fit_first_cache(from_column * size, avx512::line_columns<T>)) {
       done = columns / avx512::line_columns<T> * avx512::line_columns<T>;
+      const std::int64_t whole_rows = rows / N * N;
       avx512::transpose_lines(from, from_column, to, to_row, whole_rows, done);
+      for (std::int64_t c = 0; whole_rows < rows && c < done; c += N) square(whole_rows, c);
     }
   }
-  for (std::int64_t c0 = done; c0 < whole_columns; c0 += kColumns) {
-    const std::int64_t c1 = std::min(whole_columns, c0 + kColumns);
+  for (std::int64_t c0 = done; c0 < columns; c0 += kColumns) {
+    const std::int64_t c1 = std::min(columns, c0 + kColumns);
     if (from_column > to_row) {
       for (std::int64_t c = c0; c < c1; c += N) {
-        for (std::int64_t r = 0; r < whole_rows; r += N) square(r, c);
+        for (std::int64_t r = 0; r < rows; r += N) square(r, c);
       }
     } else {
-      for (std::int64_t r = 0; r < whole_rows; r += N) {
+      for (std::int64_t r = 0; r < rows; r += N) {
         for (std::int64_t c = c0; c < c1; c += N) square(r, c);
       }
     }
   }
-  one_by_one(whole_rows, rows, 0, whole_columns);
-  one_by_one(0, rows, whole_columns, columns);
 }
 
 // The same. Where the rows follow one another, they are made in the first cache and copied as one: so `to` is written
@@ -311,7 +370,9 @@ void StridedCopy::run(const void* from, void* to, const ExecContext& context) co
     return;
   }
   const auto tiles = [&](std::int64_t tile) { return tiled_ ? (dims_[dims_.size() - 2] + tile - 1) / tile : 1; };
-  std::int64_t tile = tile_rows(element_size_);
+  // Of few columns longer runs: a tile fills half of the first cache.
+  const std::int64_t most = (16 << 10) / (last * static_cast<std::int64_t>(element_size_)) / 64 * 64;
+  std::int64_t tile = std::max(tile_rows(element_size_), most);
   if (blocks_ * tiles(tile) < 4 * context.team().size()) tile = least_tile_rows(element_size_);
   dispatch_bytes(element_size_, [&]<class T>(Tag<T>) {
     parallel_for(context, blocks_ * tiles(tile), tiled_ ? last * tile : last,
