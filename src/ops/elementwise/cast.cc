@@ -133,22 +133,31 @@ std::unique_ptr<OpPlan> through_f32(const NodeDesc& node, const BroadcastLoop& l
 }
 
 // Pairs that the compiler has vectors for, with nothing in between: what a whole number becomes does not depend on it.
+// (f16 is infinite before f32 is off by a half of its steps.)
 constexpr TypeSet kWhole = kIntegers | only(DataType::boolean);
-constexpr TypeSet kFromWhole =
-    only(DataType::f32) | only(DataType::s32) | only(DataType::s64) | only(DataType::boolean) | kBytes;
+constexpr TypeSet kFromWhole = only(DataType::f32) | only(DataType::f16) | only(DataType::s32) | only(DataType::s64) |
+                               only(DataType::boolean) | kBytes;
 
-std::unique_ptr<OpPlan> of_whole(const NodeDesc& node, const BroadcastLoop& loop, DataType from, DataType to) {
+std::unique_ptr<OpPlan> of_whole(const NodeDesc& node, const BroadcastLoop& loop, DataType from, DataType to,
+                                 bool vectors) {
   return dispatch<kWhole>(from, [&]<class T>(Tag<T>) {
     return dispatch<kFromWhole>(to, [&]<class To>(Tag<To>) {
       return make_plan(node,
-                       [loop](std::span<const void* const> in, std::span<void* const> out,
-                              const ExecContext& context) -> Result<void> {
+                       [loop, vectors](std::span<const void* const> in, std::span<void* const> out,
+                                       const ExecContext& context) -> Result<void> {
                          parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
                            loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
                              const T* x = static_cast<const T*>(in[0]) + at[1];
                              To* y = static_cast<To*>(out[0]) + at[0];
                              const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
-                             if (xs == 1 && ys == 1) {
+                             if constexpr (is_half<To>) {
+                               RowBuffer buffer;
+                               for (std::int64_t start = 0; start < count; start += kRowChunk) {
+                                 const std::int64_t n = std::min(kRowChunk, count - start);
+                                 load_row(vectors, x + start * xs, xs, n, buffer.data());
+                                 store_row(vectors, buffer.data(), n, y + start * ys, ys);
+                               }
+                             } else if (xs == 1 && ys == 1) {
                                for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
                              } else {
                                for (std::int64_t i = 0; i < count; ++i) y[i * ys] = static_cast<To>(x[i * xs]);
@@ -241,11 +250,12 @@ class Cast final : public Operator {
     const BroadcastLoop loop({outputs[0], inputs[0].desc});
     CONVOY_TRY(const Rounding rounding, rounding_of(node));
     const DataType to = outputs[0].type;
-    if (contains(kThroughF32, inputs[0].desc.type) && contains(kRows, to)) {
-      return through_f32(node, loop, inputs[0].desc.type, to, has_row_vectors(request));
+    const bool bits = inputs[0].desc.type == DataType::boolean;  // bytes of 0 and 1
+    if ((bits || contains(kThroughF32, inputs[0].desc.type)) && contains(kRows, to)) {
+      return through_f32(node, loop, bits ? DataType::u8 : inputs[0].desc.type, to, has_row_vectors(request));
     }
     if (contains(kWhole, inputs[0].desc.type) && contains(kFromWhole, to)) {
-      return of_whole(node, loop, inputs[0].desc.type, to);
+      return of_whole(node, loop, inputs[0].desc.type, to, has_row_vectors(request));
     }
     if (to == DataType::boolean && contains(kRows, inputs[0].desc.type)) {
       return to_boolean(node, loop, inputs[0].desc.type, has_row_vectors(request));

@@ -209,6 +209,25 @@ TEST(Cast, BetweenTypes) {
 }
 
 // With vectors as without: sizes that 32 and 64 bits do not hold, NaN, whole numbers of every kind.
+// f16 has 11 bits; more than a chunk of each, with a part.
+TEST(Cast, WholeNumbersToHalves) {
+  const NodeDesc to_f16 = node_of("Cast", {{"to", std::int64_t{10}}}),
+                 to_f32 = node_of("Cast", {{"to", std::int64_t{1}}});
+  const std::vector<double> some = {0, 1, -1, 2047, 2049, 2051, -2049, 65519, 65520, -70000, 2147483647},
+                            halves = {0, 1, -1, 2047, 2048, 2052, -2048, 65504, INFINITY, -INFINITY, INFINITY};
+  std::vector<double> values, expected, bits;
+  for (std::size_t i = 0; i < 1100; ++i) {
+    values.push_back(some[i % some.size()]);
+    expected.push_back(halves[i % some.size()]);
+    bits.push_back(i % 3 == 0 ? 1 : 0);
+  }
+  for (const DataType type : {DataType::s32, DataType::s64}) {
+    expect_op(to_f16, {tensor(type, {1100}, values)}, {tensor(DataType::f16, {1100}, expected)}, 0, 0);
+  }
+  expect_op(to_f16, {tensor(DataType::boolean, {1100}, bits)}, {tensor(DataType::f16, {1100}, bits)}, 0, 0);
+  expect_op(to_f32, {tensor(DataType::boolean, {1100}, bits)}, {floats({1100}, bits)}, 0, 0);
+}
+
 TEST(Cast, VectorsTruncateAsPlainLoops) {
   std::mt19937 random(5);
   for (const DataType from : {DataType::f32, DataType::f16, DataType::bf16}) {

@@ -12,6 +12,18 @@ namespace convoy::ops {
 
 Result<void> check_indices(const std::string& op, int input, DataType type, const void* indices, std::int64_t count,
                            const Dims& limits) {
+  if (limits.size() == 1) {
+    const bool inside = dispatch<kIndices>(type, [&]<class I>(Tag<I>) {
+      const auto dim = static_cast<std::uint64_t>(limits[0]);
+      bool all = true;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t index = static_cast<const I*>(indices)[i];
+        all &= static_cast<std::uint64_t>(index) + dim < 2 * dim;
+      }
+      return all;
+    });
+    if (inside) return {};
+  }
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t index = index_at(type, indices, i);
     const std::int64_t dim = limits[i % static_cast<std::int64_t>(limits.size())];
@@ -170,30 +182,36 @@ class GatherElements final : public Operator {
     CONVOY_TRY(const std::int64_t given, node.integer("axis", 0));
     CONVOY_TRY(const int axis, normalize_axis(node, given, inputs[0].desc.rank(), "axis"));
     const TensorDesc& x = inputs[0].desc;
-    const Dims dims = outputs[0].dims;
-    const std::int64_t dim = x.dims[axis];
+    const Dims strides = packed_strides(x.dims);
+    const std::int64_t dim = x.dims[axis], along = strides[axis];
+    // Where lines of y along its last dim begin in x, but for the index.
+    TensorDesc lines = x;
+    lines.dims = outputs[0].dims;
+    lines.strides = strides;
+    lines.strides[axis] = 0;
+    const std::int64_t count = outputs[0].elements();
+    const BroadcastLoop loop({outputs[0], lines});
     return dispatch_bytes(size_of(x.type), [&]<class T>(Tag<T>) {
-      return make_plan(node,
-                       [dims, axis, dim, strides = packed_strides(x.dims), type = inputs[1].desc.type, op = node.op](
-                           auto in, auto out, const ExecContext& context) -> Result<void> {
-                         const std::int64_t count = product(dims, 0, static_cast<int>(dims.size()));
-                         CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
-                         const T* from = static_cast<const T*>(in[0]);
-                         T* to = static_cast<T*>(out[0]);
-                         parallel_for(context, count, 8, [&](std::int64_t begin, std::int64_t end) {
-                           for (std::int64_t i = begin; i < end; ++i) {
-                             const std::int64_t index = index_at(type, in[1], i);
-                             std::int64_t at = (index < 0 ? index + dim : index) * strides[axis];
-                             std::int64_t rest = i;
-                             for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
-                               if (d != axis) at += rest % dims[d] * strides[d];
-                               rest /= dims[d];
-                             }
-                             to[i] = from[at];
-                           }
+      return dispatch<kIndices>(inputs[1].desc.type, [&]<class I>(Tag<I>) {
+        return make_plan(node,
+                         [=, type = inputs[1].desc.type, op = node.op](auto in, auto out,
+                                                                       const ExecContext& context) -> Result<void> {
+                           CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
+                           parallel_for(context, count, 8, [&](std::int64_t begin, std::int64_t end) {
+                             loop.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {
+                               const T* const from = static_cast<const T*>(in[0]) + at[1];
+                               const I* const indices = static_cast<const I*>(in[1]) + at[0];
+                               T* const to = static_cast<T*>(out[0]) + at[0];
+                               const std::int64_t next = loop.inner_stride(1);
+                               for (std::int64_t i = 0; i < run; ++i) {
+                                 const std::int64_t index = indices[i];
+                                 to[i] = from[i * next + (index < 0 ? index + dim : index) * along];
+                               }
+                             });
+                           });
+                           return {};
                          });
-                         return {};
-                       });
+      });
     });
   }
 };

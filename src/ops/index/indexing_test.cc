@@ -1,4 +1,6 @@
 // Gather*, Scatter*: values from the operator specification's examples and by hand.
+#include <numeric>
+
 #include "ops/testing/operators.h"
 
 namespace convoy::ops {
@@ -42,6 +44,27 @@ TEST(Gather, Elements) {
             {floats({2, 1}, {3, 4})});
   expect_refused(node_of("GatherElements"), {x, longs({1, 4}, {0, 0, 0, 0})}, "do not fit");
   expect_refused(node_of("GatherElements"), {x, longs({1, 1}, {3})}, "has 3 at 0");
+}
+
+// Along each axis, of fewer elements than the data has along the others.
+TEST(Gather, ElementsOfThreeDims) {
+  const Dims dims = {4, 6, 9}, picked = {3, 5, 7};
+  std::vector<double> data(4 * 6 * 9);
+  std::iota(data.begin(), data.end(), 0);
+  for (int axis = 0; axis < 3; ++axis) {
+    for (const DataType indices_type : {DataType::s64, DataType::s32}) {
+      std::vector<double> indices, expected;
+      for (std::int64_t i = 0; i < 3 * 5 * 7; ++i) {
+        const std::int64_t index = i * 5 % (2 * dims[axis]) - dims[axis];
+        std::int64_t o[] = {i / 35, i / 7 % 5, i % 7};
+        o[axis] = index < 0 ? index + dims[axis] : index;
+        indices.push_back(static_cast<double>(index));
+        expected.push_back(data[static_cast<std::size_t>((o[0] * 6 + o[1]) * 9 + o[2])]);
+      }
+      expect_op(node_of("GatherElements", {{"axis", std::int64_t{axis}}}),
+                {floats(dims, data), tensor(indices_type, picked, indices)}, {floats(picked, expected)}, 0, 0);
+    }
+  }
 }
 
 TEST(Gather, Nd) {

@@ -21,6 +21,37 @@ TEST(TopK, LargestSmallestAndTies) {
   expect_refused(node_of("TopK", {}, 11, 2), {x, longs({1}, {5})}, "k=5 is outside [0, 4]");
 }
 
+// Few and many of a line with equals and NaNs, beside a sort.
+TEST(TopK, OfLongLines) {
+  constexpr std::int64_t kSize = 331;
+  std::vector<double> values(2 * kSize);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = i % 97 == 3 ? NAN : static_cast<double>(i * 37 % 101) - 50;
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::f64}) {
+    for (const bool largest : {true, false}) {
+      for (const std::int64_t k : {1, 5, 32, 33, 200}) {
+        std::vector<double> best, at;
+        for (std::int64_t line = 0; line < 2; ++line) {
+          const double* const x = values.data() + line * kSize;
+          std::vector<std::int64_t> order(kSize);
+          std::iota(order.begin(), order.end(), 0);
+          std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
+            const double a = std::isnan(x[i]) ? INFINITY : x[i], b = std::isnan(x[j]) ? INFINITY : x[j];
+            return largest ? a > b : a < b;
+          });
+          for (std::int64_t i = 0; i < k; ++i) {
+            best.push_back(x[order[static_cast<std::size_t>(i)]]);
+            at.push_back(static_cast<double>(order[static_cast<std::size_t>(i)]));
+          }
+        }
+        expect_op(node_of("TopK", {{"largest", std::int64_t{largest}}}, 11, 2),
+                  {tensor(type, {2, kSize}, values), longs({1}, {static_cast<double>(k)})},
+                  {tensor(type, {2, k}, best), longs({2, k}, at)}, 0, 0);
+      }
+    }
+  }
+}
+
 TEST(OneHot, NegativeAndOutOfRange) {
   const HostTensor values = floats({2}, {-1, 5});
   expect_op(node_of("OneHot"), {longs({4}, {0, -1, 3, 1}), longs({}, {3}), values},

@@ -42,8 +42,7 @@ template <class T>
 void select(const T* x, std::int64_t step, std::int64_t size, const Parameters& p, std::vector<std::int64_t>& order,
             T* values, std::int64_t* indices, std::int64_t to_step) {
   using C = Compute<T>;
-  order.resize(size);
-  std::iota(order.begin(), order.end(), 0);
+  constexpr std::int64_t kFew = 32;  // each of which finds its place among those that are chosen
   const auto before = [&](std::int64_t i, std::int64_t j) {
     const C a = static_cast<C>(x[i * step]), b = static_cast<C>(x[j * step]);
     if constexpr (std::is_floating_point_v<C>) {
@@ -52,7 +51,23 @@ void select(const T* x, std::int64_t step, std::int64_t size, const Parameters& 
     }
     return a == b ? i < j : p.largest ? a > b : a < b;
   };
-  std::partial_sort(order.begin(), order.begin() + p.k, order.end(), before);
+  if (p.k <= kFew) {
+    order.clear();
+    C worst{};  // of those, once there are k
+    for (std::int64_t i = 0; i < size; ++i) {
+      if (static_cast<std::int64_t>(order.size()) == p.k) {
+        const C value = static_cast<C>(x[i * step]);
+        if ((p.largest ? value <= worst : value >= worst) || !before(i, order.back())) continue;
+        order.pop_back();
+      }
+      order.insert(std::upper_bound(order.begin(), order.end(), i, before), i);
+      worst = static_cast<C>(x[order.back() * step]);
+    }
+  } else {
+    order.resize(size);
+    std::iota(order.begin(), order.end(), 0);
+    std::partial_sort(order.begin(), order.begin() + p.k, order.end(), before);
+  }
   for (std::int64_t i = 0; i < p.k; ++i) {
     if (values != nullptr) values[i * to_step] = x[order[i] * step];
     if (indices != nullptr) indices[i * to_step] = order[i];
