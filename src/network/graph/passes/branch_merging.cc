@@ -3,6 +3,7 @@
 // MobileOne). Not where finite weights have a sum that is infinite.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
@@ -62,6 +63,28 @@ bool add_to(const HostTensor& to, std::int64_t i, double value) {
   return std::isfinite(load_as_double(type, to.data.get(), i)) || !std::isfinite(before) || !std::isfinite(value);
 }
 
+// Whether a filter has a tap, as large as its largest of all channels, that is small beside another: Winograd's
+// transforms would lose it, so cpu.winograd computes such filters directly, which takes longer than the branches do.
+bool is_uneven(const HostTensor& weights) {
+  constexpr double kReach = 1024;
+  const Dims& dims = weights.desc.dims;
+  const std::int64_t taps = weights.desc.elements() / std::max<std::int64_t>(1, dims[0] * dims[1]);
+  for (std::int64_t k = 0; k < dims[0]; ++k) {
+    double least = std::numeric_limits<double>::infinity(), most = 0;
+    for (std::int64_t t = 0; t < taps; ++t) {
+      double largest = 0;
+      for (std::int64_t c = 0; c < dims[1]; ++c) {
+        const double value = load_as_double(weights.desc.type, weights.data.get(), (k * dims[1] + c) * taps + t);
+        largest = std::max(largest, std::abs(value));
+      }
+      most = std::max(most, largest);
+      if (largest > 0) least = std::min(least, largest);
+    }
+    if (most > kReach * least) return true;
+  }
+  return false;
+}
+
 // `other`'s weights and bias become part of `wide`'s; false where they can't.
 Result<bool> merge(Graph& graph, const Branch& wide, const Branch& other) {
   const ConvProblem& problem = *wide.conv;
@@ -106,6 +129,8 @@ Result<bool> merge(Graph& graph, const Branch& wide, const Branch& other) {
       }
     }
   }
+  const bool may_be_winograd = dims[1] > 1 && std::ranges::all_of(problem.stride, [](auto each) { return each == 1; });
+  if (may_be_winograd && is_uneven(weights) && !is_uneven(before)) return false;
   const HostTensor* const old_bias = graph.constant_of(own.bias);
   const HostTensor* const more_bias = graph.constant_of(theirs.bias);
   CONVOY_TRY(const HostTensor bias, HostTensor::allocate(TensorDesc::packed(weights.desc.type, {dims[0]})));

@@ -78,6 +78,22 @@ TEST(BranchMerging, LeavesWhatIsNoPartOfTheOther) {
   }
 }
 
+// A tap that is small beside the others' sum: where Winograd may run, branches stay.
+TEST(BranchMerging, LeavesFiltersThatWouldBecomeUneven) {
+  for (const std::int64_t stride : {1, 2}) {
+    GraphBuilder b;
+    const int x = b.input("x", {1, 4, 6, 6});
+    const auto branch = [&](std::int64_t kernel, double size) {
+      return b.node("Conv", {x, b.constant(spread({4, 4, kernel, kernel}, size, 2 * size))},
+                    {{"pads", ints(Ints(4, kernel / 2))}, {"strides", ints(Ints(2, stride))}});
+    };
+    const int wide = branch(3, 1e-4);
+    b.output(b.node("Add", {wide, branch(1, 1)}));
+    EXPECT_EQ(ops_of(passed(b.graph)).size(), stride == 1 ? 2U : 1U);
+    expect_same_without("branch_merging", b.graph);
+  }
+}
+
 // Finite weights whose sum is infinite would make NaN of what is finite.
 TEST(BranchMerging, LeavesWhatWouldBecomeInfinite) {
   GraphBuilder b;
