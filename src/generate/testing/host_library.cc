@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 fs::path host_library_folder() {
   static std::atomic<int> count{0};
-  const fs::path folder = fs::temp_directory_path() / fmt::format("convoy_walk_{}_{}", getpid(), count++);
+  fs::path folder = fs::temp_directory_path() / fmt::format("convoy_walk_{}_{}", getpid(), count++);
   fs::create_directories(folder);
   return folder;
 }

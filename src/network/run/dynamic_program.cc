@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <ranges>
 
 #include "core/shared_bytes.h"
 #include "network/graph/infer.h"
@@ -23,8 +22,9 @@ Result<void> simplify(Graph& graph, const PrepareSettings& settings) {
   for (const std::string_view name : {"topological_order", "control_flow", "identity_removal", "constant_folding",
                                       "dead_node_removal", "topological_order"}) {
     if (std::ranges::find(skip, name) != skip.end()) continue;
-    const auto last_first = passes() | std::views::reverse;
-    CONVOY_CHECK(std::ranges::find(last_first, name, &Pass::name)->run(graph, context));
+    const auto all = passes();
+    const auto last = std::find_if(all.rbegin(), all.rend(), [&](const Pass& pass) { return pass.name == name; });
+    CONVOY_CHECK(last->run(graph, context));
     CONVOY_CHECK(check(graph));
   }
   return {};

@@ -18,7 +18,7 @@ struct Windows {
   PoolGeometry geometry;
   TensorDesc x, y;
 
-  const PoolAxis& axis(int d) const { return geometry.axes[static_cast<std::size_t>(3 - geometry.spatial_dims + d)]; }
+  const PoolAxis& axis(int d) const { return *(geometry.axes.end() - geometry.spatial_dims + d); }
   Dims taps() const {
     Dims taps;
     for (int d = 0; d < geometry.spatial_dims; ++d) taps.push_back(axis(d).kernel);

@@ -53,7 +53,7 @@ Dims cuts(const MapSource& source, int d, std::int64_t dim, std::int64_t block) 
     }
   }
   std::ranges::sort(cuts);
-  cuts.erase(std::ranges::unique(cuts).begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   while (cuts.size() > 1 && cuts.back() >= dim) cuts.pop_back();
   return cuts;
 }
