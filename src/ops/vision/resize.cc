@@ -296,22 +296,12 @@ Values of_resize(const NodeDesc& node) {
 }  // namespace
 
 std::vector<OperatorRow> resize_rows() {
-  return {{"Resize",
-           &resize,
-           images::resize,
-           Rate::resizes,
-           {of_resize, map_of_resize},
-           in_place::never,
-           layouts_of_resize,
-           kEveryType},
-          {"Upsample",
-           &resize,
-           images::resize,
-           Rate::resizes,
-           {of_resize, map_of_resize},
-           in_place::never,
-           layouts_of_resize,
-           kEveryType}};
+  std::vector<OperatorRow> rows;
+  for (const char* const name : {"Resize", "Upsample"}) {
+    rows.emplace_back(name, &resize, images::resize, Rate::resizes, GivenValues{of_resize, map_of_resize},
+                      in_place::never, layouts_of_resize, kEveryType);
+  }
+  return rows;
 }
 
 }  // namespace convoy::ops
