@@ -195,6 +195,8 @@ Result<Improved> improve_as_asked(const Graph& graph, const PrepareSettings& set
 
 }  // namespace
 
+// The caller's graph is gone when this returns, and what is released of the improved one is held by nobody else.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 Result<Improved> improve(Graph graph, const PrepareSettings& given) {
   CONVOY_TRY(const PrepareSettings settings, completed(given));
   CONVOY_TRY(Improved improved, improve_as_asked(graph, settings));
