@@ -182,9 +182,6 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
     return Error{ErrorCode::unsupported,
                  fmt::format("target_sms={}: networks use all of a GPU's multiprocessors", given.target_sms)};
   }
-  if (on_gpu && use == Use::tune) {
-    return Error{ErrorCode::unsupported, fmt::format("device={}: networks are tuned on the processor", given.device)};
-  }
   if (!on_gpu && (given.no_graph != 0 || given.synchronous != 0 || given.device_memory_limit != -1)) {
     const std::string_view field = given.no_graph != 0      ? "no_graph"
                                    : given.synchronous != 0 ? "synchronous"
@@ -210,7 +207,7 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
   const std::string_view how = given.how != nullptr ? given.how : "tuned";
   const bool measures = use == Use::tune || made.selection.budget_seconds > 0;
   if (how != "tuned") made.how = how;
-  if (!on_gpu && how == "tuned" && !restricts_engines(given) && (use == Use::tune || !measures)) {
+  if (how == "tuned" && !restricts_engines(given) && (use == Use::tune || !measures)) {
     made.kept_plans = kept_plans_folder(chooser.database);
   }
   CONVOY_CHECK(read_goals(given, how, made));

@@ -2,14 +2,19 @@
 // this processor (generate/testing/fake_nvrtc.cc): another program than capi_test, since a process has one driver and
 // one table of engines.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "capi/testing/c_network.h"
+#include "convoy/network_plan.h"
 #include "device/cuda/device.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
@@ -20,8 +25,8 @@ namespace convoy {
 
 // In place of src/engines/table.cc.
 const std::vector<const Engine*>& all_engines() {
-  static const testing_support::StreamEngine on_gpu;
-  static const std::vector<const Engine*> all = {&on_gpu, &reference_engine()};
+  static const testing_support::StreamEngine on_gpu, other("test.other");
+  static const std::vector<const Engine*> all = {&on_gpu, &other, &reference_engine()};
   return all;
 }
 
@@ -33,6 +38,8 @@ const std::vector<const Engine*>& engines_on(DeviceKind kind) {
 
 namespace capi {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Before anything asks for the driver.
 const bool driver_set = [] {
@@ -115,6 +122,49 @@ TEST_F(CNetworkOnDevice, TheHostsTensorsAndThoseThatLieThereGiveTheSame) {
   void* none = nullptr;
   EXPECT_EQ(convoy_session_enqueue(session, nullptr, 0, &none, 1, nullptr), CONVOY_INVALID_ARGUMENT);
   EXPECT_TRUE(says("0 inputs and 1 outputs given")) << convoy_error();
+}
+
+TEST_F(CNetworkOnDevice, WhatTuningFoundAndKeptIsTaken) {
+  const fs::path folder = fs::temp_directory_path() / ("convoy-network-device-" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  const std::string database = folder / "tuning.db";
+  options.database = database.c_str();
+  options.how = nullptr;
+  options.budget_seconds = 15;
+  const void* inputs[] = {values.data()};
+  ASSERT_EQ(convoy_network_tune(network, &kShape, 1, inputs, 1, &options, 0, nullptr, nullptr), CONVOY_OK)
+      << convoy_error();
+  options.budget_seconds = 0;
+  std::string rows;
+  const auto append = [](void* user, const char* text, std::size_t bytes) {
+    static_cast<std::string*>(user)->append(text, bytes);
+  };
+  ASSERT_EQ(convoy_database_export(database.c_str(), append, &rows), CONVOY_OK) << convoy_error();
+  EXPECT_NE(rows.find("Fake 9000"), std::string::npos) << rows;
+  EXPECT_NE(rows.find("test.other"), std::string::npos) << rows;
+
+  // The stand-in doesn't compile what uniform:nhwc needs, so that tuning compares no plans: this one is put there.
+  convoy_options planned = options;
+  planned.how = "uniform:nchw";
+  std::string text;
+  const auto keep = [](void* user, const char* plan, std::size_t bytes) {
+    static_cast<std::string*>(user)->assign(plan, bytes);
+  };
+  ASSERT_EQ(convoy_network_plan(network, &kShape, 1, &planned, keep, &text), CONVOY_OK) << convoy_error();
+  const auto plan = parse_plan(text);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->header.device, "Fake 9000");
+  fs::create_directories(folder / "tuning.plans");
+  std::ofstream(kept_plan_path(folder / "tuning.plans", plan->header, cpu_features())) << text;
+  for (const auto& [device, by_plan] : {std::pair("cuda:1", true), {"cuda:0", true}, {"cpu", false}}) {
+    options.device = device;
+    ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();
+    EXPECT_EQ(info().warnings, nullptr) << info().warnings;
+    for (const convoy_step& step : convolutions()) {
+      EXPECT_EQ(std::string_view(step.reason) == "plan", by_plan) << device << ": " << step.reason;
+    }
+  }
+  fs::remove_all(folder);
 }
 
 TEST_F(CNetworkOnDevice, WhatIsNotForItIsRefused) {

@@ -382,7 +382,7 @@ Result<std::vector<DistinctProblem>> problems_of(const Program& program, const B
                                                  std::span<const TensorDesc> descs, const SelectionOptions& options) {
   std::vector<DistinctProblem> problems;
   if (target.network != nullptr) {
-    CONVOY_TRY(NetworkOptions network_options, program.network_options(0, Homes::any));
+    CONVOY_TRY(NetworkOptions network_options, program.network_options());
     network_options.selection = options;
     network_options.selection.mode = SelectionMode::heuristic;
     network_options.parts = BatchParts{};
@@ -514,7 +514,7 @@ Result<int> bench(const Program& program, const BenchFlags& flags) {
   json["totals"] = say_totals(program, reports);
   json["heuristic"] = say_heuristic(program, heuristic);
   if (target.network != nullptr && flags.type.empty() && flags.pass.empty() && flags.nodes.empty()) {
-    CONVOY_TRY(NetworkOptions network_options, program.network_options(0, Homes::any));
+    CONVOY_TRY(NetworkOptions network_options, program.network_options());
     network_options.selection = options;
     CONVOY_TRY(json["network"], bench_network(program, *target.network, descs, network_options, reports));
   }

@@ -60,9 +60,11 @@ TEST_F(Command, OtherDevicesAreNotSupported) {
   expect_error({"explain", kConv, "--device", "cuda:x"}, 2, "cpu, cuda and cuda:N are");
   expect_error({"explain", kConv, "--sm-count", "66"}, 2, "--device cuda");
   expect_error({"run", "zoo:resnet18", "--random-inputs", "--device", "cuda:1"}, 4, "no CUDA device");
-  for (const char* command : {"plan", "report"}) {
-    expect_error({command, "zoo:resnet18", "--device", "cuda"}, 4, "runs whole networks on the CPU only");
+  for (const char* command : {"plan", "report", "tune", "verify"}) {
+    expect_error({command, "zoo:resnet18", "--device", "cuda:1"}, 4, "no CUDA device");
   }
+  expect_error({"run", "zoo:resnet18", "--random-inputs", "--memory-limit", "1G"}, 2,
+               "--memory-limit: it is for --device cuda");
   for (const char* flag : {"--no-graph", "--sync"}) {
     expect_error({"run", "zoo:resnet18", "--random-inputs", flag}, 2, std::string(flag) + ": it is for --device cuda");
   }

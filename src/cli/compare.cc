@@ -153,6 +153,7 @@ void add_compare(Parser app, Program& program) {
       .type_name("N")
       .range(1, 100000)
       .capture_default_str();
+  add_home_flags(command, program);
   add_shared_flags(command, program, "Measure the engines for so long first and choose the fastest (default: don't)");
   add_database_flag(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return compare(program, *flags); }; });

@@ -63,14 +63,14 @@ void say_case(const Program& program, const Json& result, bool quiet) {
 // is only seen whether they will get them.
 Result<std::optional<NetworkOptions>> options_for_children(const Program& program, double timeout) {
   if (!program.on_gpu()) {
-    CONVOY_TRY(NetworkOptions options, program.network_options(0, Homes::any));
+    CONVOY_TRY(NetworkOptions options, program.network_options());
     return std::optional(std::move(options));
   }
   std::optional<Error> failure;
   run_jobs(
       1, timeout,
       [&](int) {
-        const auto options = program.network_options(0, Homes::any);
+        const auto options = program.network_options();
         if (options.ok()) return std::string("{}");
         return report::dump({{"code", static_cast<int>(options.error().code)}, {"message", options.error().message}});
       },
@@ -104,7 +104,7 @@ Result<int> conformance(const Program& program, const ConformanceFlags& flags) {
   run_jobs(
       static_cast<int>(cases.size()), flags.timeout,
       [&](int i) {
-        if (!options) options = *program.network_options(0, Homes::any);  // this child's, for all its cases
+        if (!options) options = *program.network_options();  // this child's, for all its cases
         return pack(run_case(cases[i].path, *options, tolerances));
       },
       [&](int i, const JobOutcome& outcome) {

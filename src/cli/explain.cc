@@ -328,7 +328,7 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
   Json in_network = Json::array();
   if (target.network != nullptr) {
     CONVOY_TRY(const auto descs, input_descriptions(*target.network, flags.input));
-    CONVOY_TRY(NetworkOptions network_options, planning_options(program, 0, Homes::any));
+    CONVOY_TRY(NetworkOptions network_options, planning_options(program));
     CONVOY_CHECK(apply(program, flags.plan, network_options));
     network_options.selection.store = options.store;
     CONVOY_TRY(const auto session, prepare_with_progress(program, *target.network, descs, network_options));

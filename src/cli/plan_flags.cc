@@ -119,14 +119,19 @@ void add_home_flags(Parser app, Program& program) {
                "On a GPU: enqueue each step of a network at each run, instead of capturing them once");
   app.add_flag("--sync", program.shared.synchronous,
                "On a GPU: wait after each step of a network, so that an error names its step");
+  app.add_option("--memory-limit", program.shared.memory_limit,
+                 "On a GPU: the most bytes there of a network's weights, activations, workspaces and graphs: 2G")
+      .type_name("BYTES")
+      .bytes()
+      .each([&program](const std::string&) { program.shared.memory_limited = true; });
 }
 
-Result<NetworkOptions> planning_options(const Program& program, double default_budget, Homes homes) {
+Result<NetworkOptions> planning_options(const Program& program, double default_budget) {
   const auto objective = parse_network_objective(program.shared.objective);
   if (!objective.ok()) return objective.error().within("--objective");
   Program of_engines = program;
   of_engines.shared.objective = print(objective->objective);
-  CONVOY_TRY(NetworkOptions options, of_engines.network_options(default_budget, homes));
+  CONVOY_TRY(NetworkOptions options, of_engines.network_options(default_budget));
   options.memory.least = objective->least_memory;
   options.memory.weight = objective->memory;
   return options;
@@ -156,8 +161,7 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
   }
   if (options.how == "tuned") {
     options.how = NetworkOptions().how;
-    const bool as_kept =
-        !options.cuda && !program.shared.no_database && program.shared.budget < 0 && !restricts_engines(program.shared);
+    const bool as_kept = !program.shared.no_database && program.shared.budget < 0 && !restricts_engines(program.shared);
     if (as_kept) options.kept_plans = kept_plans_folder();
   }
   options.lenient_plan = flags.lenient;

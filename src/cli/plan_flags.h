@@ -46,8 +46,7 @@ Result<void> apply_parts(const std::string& parts, NetworkOptions& options);
 void add_how_flag(Parser app, std::string& how);
 
 // Program::network_options, for subcommands that make plans: there --objective takes memory, too.
-Result<NetworkOptions> planning_options(const Program& program, double default_budget = 0,
-                                        Homes homes = Homes::processor);
+Result<NetworkOptions> planning_options(const Program& program, double default_budget = 0);
 // --no-graph and --sync.
 void add_home_flags(Parser app, Program& program);
 

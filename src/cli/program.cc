@@ -257,24 +257,21 @@ ConvProblem Program::allowed(ConvProblem problem) const {
   return problem;
 }
 
-Result<NetworkOptions> Program::network_options(double default_budget, Homes homes) const {
+Result<NetworkOptions> Program::network_options(double default_budget) const {
   NetworkOptions options;
   CONVOY_TRY(const std::optional<int> ordinal, cuda_ordinal(shared));
-  if (ordinal && homes == Homes::processor) {
-    return Error{
-        ErrorCode::unsupported,
-        fmt::format("--device {}: this command runs whole networks on the CPU only; convoy run, bench, explain "
-                    "and conformance run them there, and problems and lists of them run there everywhere",
-                    shared.device)};
-  }
   if (ordinal && shared.sm_count > 0) return bad_flag("--sm-count", "it is for problems and lists of them");
-  if (!ordinal && (shared.no_graph || shared.synchronous)) {
-    return bad_flag(shared.no_graph ? "--no-graph" : "--sync", "it is for --device cuda");
+  if (!ordinal && (shared.no_graph || shared.synchronous || shared.memory_limited)) {
+    return bad_flag(shared.no_graph      ? "--no-graph"
+                    : shared.synchronous ? "--sync"
+                                         : "--memory-limit",
+                    "it is for --device cuda");
   }
   CONVOY_TRY(const PlanRequest request, plan_request());
   options.cuda = request.cuda;
   options.graphs = !shared.no_graph;
   options.synchronous = shared.synchronous;
+  if (shared.memory_limited) options.device_memory_limit = static_cast<std::int64_t>(shared.memory_limit);
   CONVOY_TRY(options.threads, threads());
   options.cpu = cpu_features();
   CONVOY_TRY(options.selection, selection(default_budget));

@@ -43,13 +43,12 @@ struct SharedOptions {
   bool rotating = false;
   int sm_count = 0;                            // of a GPU that a convolution may use; 0: all
   bool no_graph = false, synchronous = false;  // NetworkOptions::graphs, synchronous
+  std::uint64_t memory_limit = 0;              // bytes of a GPU: NetworkOptions::device_memory_limit
+  bool memory_limited = false;
   bool no_database = false;
   bool json = false;
   bool wide = false;
 };
-
-// Where a command's networks may be at home.
-enum class Homes { processor, any };
 
 class Program {
  public:
@@ -86,7 +85,7 @@ class Program {
   Result<std::vector<SelectionRule>> rules_of_file(std::string_view flag, const std::string& path) const;
   // Heuristic without a budget (measured_by_default false, no --budget), measured otherwise.
   Result<SelectionOptions> selection(double default_budget = 0) const;
-  Result<NetworkOptions> network_options(double default_budget = 0, Homes homes = Homes::processor) const;
+  Result<NetworkOptions> network_options(double default_budget = 0) const;
   // The problem with the math mode that --allow needs (f32 ones: the others have nothing to give up).
   ConvProblem allowed(ConvProblem problem) const;
   MathMode math() const;

@@ -114,12 +114,17 @@ Result<Answers> answer(const Program& program, const Network& network, const Inp
   return answers;
 }
 
-// Of one more run, which finds the caches as runs in a row do.
+// Of one more run, which finds the caches as runs in a row do. What a run takes that is not traced is in it, too.
 Result<void> write_trace(const Program& program, const RunFlags& flags, Session& session,
                          std::span<const HostTensor> inputs, int threads) {
-  CONVOY_CHECK(session.run(inputs));
+  CONVOY_CHECK(session.trace(inputs));
+  RunStatistics untraced{.each_step = false};
+  CONVOY_CHECK(session.run(inputs, &untraced));
   CONVOY_TRY(const RunTrace trace, session.trace(inputs));
-  const std::string text = report::dump(report::trace_document(flags.model, threads, session.steps(), trace));
+  Json document = report::trace_document(flags.model, threads, session.steps(), trace);
+  document["otherData"]["untraced_seconds"] = untraced.seconds;
+  if (untraced.device_seconds) document["otherData"]["untraced_device_seconds"] = *untraced.device_seconds;
+  const std::string text = report::dump(document);
   CONVOY_CHECK(io::write_file(flags.trace, std::as_bytes(std::span(text))));
   program.note(fmt::format("wrote {}: ui.perfetto.dev and chrome://tracing show it", flags.trace));
   return {};
@@ -129,14 +134,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
   const bool answers_asked = flags.output.asked() || !flags.compare.empty();
   CONVOY_CHECK(prepare_outputs(flags.output));
   CONVOY_TRY(const TimingPlan timing, timing_plan(flags.timing));
-  CONVOY_TRY(NetworkOptions options,
-             planning_options(program, flags.select == "measured" ? kDefaultBudget : 0, Homes::any));
-  if (options.cuda && !flags.trace.empty()) {
-    return Error{ErrorCode::unsupported, "--trace: only networks on the processor have one"};
-  }
-  if (options.cuda && !flags.beside.empty()) {
-    return Error{ErrorCode::unsupported, "--beside: for networks on the processor only"};
-  }
+  CONVOY_TRY(NetworkOptions options, planning_options(program, flags.select == "measured" ? kDefaultBudget : 0));
   CONVOY_CHECK(apply(program, flags.plan, options));
   if (flags.select != "stored") options.kept_plans.clear();
   const auto database = flags.select == "heuristic" ? nullptr : attach_database(program, options.selection);

@@ -334,6 +334,7 @@ void add_tune(Parser app, Program& program) {
   begin(command, Subject::choosing);
   add_precision_flag(command, flags->precision);
   add_parts_flag(command, flags->parts);
+  add_home_flags(command, program);
   add_shared_flags(
       command, program,
       fmt::format("Measure for so long in all, 0 for no limit (default {}; of a record 2 a problem)", kDefaultBudget));

@@ -20,6 +20,7 @@ void choose(const Program& program, const NetworkOptions& options, Tuned& tuned)
   PlanRequest request;
   request.threads = options.threads;
   request.cpu = options.cpu;
+  request.cuda = options.cuda;
   request.constant_weights = tuned.convolution.constant_weights ? &packed : nullptr;
   SelectionOptions selection = options.selection;
   selection.mode = SelectionMode::heuristic;

@@ -41,6 +41,7 @@ class Mark {
  public:
   virtual ~Mark() = default;
   virtual Result<void> set(Queue& queue) = 0;                   // here and now
+  virtual Result<void> set_in_recording(Queue& queue) = 0;      // whenever that is launched
   virtual Result<void> hold(Queue& queue) const = 0;            // what is enqueued there from now on begins after it
   virtual Result<double> since(const Mark& earlier) const = 0;  // seconds; both were reached
   virtual Result<bool> reached() const = 0;                     // without waiting

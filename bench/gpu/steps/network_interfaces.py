@@ -15,6 +15,15 @@ COMMANDS = [
     (["convoy run {model} --random-inputs --device cuda --verbose"], [r"cuda:0", r"without copies"]),
     (["convoy run {model} --random-inputs --device cuda --no-graph --sync"], [r"without copies"]),
     (["convoy run {model} --random-inputs --device cuda --precision f16 --dim N=8"], [r"without copies"]),
+    (["convoy run {model} --random-inputs --device cuda --memory-limit 1G"], [r"without copies"]),
+    (["convoy plan {model} --device cuda -o {folder}/a.plan", "convoy run {model} --random-inputs --device cuda --plan {folder}/a.plan --verbose"], [r"cuda:0"]),
+    (["convoy plan {model} --device cuda --budget 10s -o {folder}/a.plan", "convoy compare {model} {folder}/a.plan uniform:nhwc --device cuda --rounds 5"],
+     [r"B takes [\d.]+ times as long as A"]),
+    (["convoy run {model} --random-inputs --device cuda --trace {folder}/trace.json"], [r"wrote .*trace\.json"]),
+    (["convoy run {model} --random-inputs --device cuda --beside heuristic"], [r"times as long"]),
+    (["convoy tune {model} --device cuda --budget 40s --verbose", "convoy run {model} --random-inputs --device cuda --verbose"], [r"plan"]),
+    (["convoy report {model} greedy uniform:nhwc --device cuda -o {folder}/report.html"], [r"uniform:nhwc"]),
+    (["convoy verify {model} --device cuda --budget 60s"], []),
 ]
 
 

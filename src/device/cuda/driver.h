@@ -28,7 +28,7 @@ inline constexpr int kOldestDriver = 12000;  // CUDA 12.0: tensor maps, cuLaunch
   X(StreamCreate) X(StreamCreateWithPriority) X(StreamDestroy) X(StreamSynchronize) X(StreamQuery) \
   X(StreamWaitEvent) X(StreamGetCtx) X(StreamGetFlags) X(StreamGetPriority) X(StreamIsCapturing) \
   X(StreamBeginCapture) X(StreamEndCapture) X(ThreadExchangeStreamCaptureMode) X(LaunchHostFunc) \
-  X(EventCreate) X(EventDestroy) X(EventRecord) X(EventSynchronize) X(EventQuery) \
+  X(EventCreate) X(EventDestroy) X(EventRecord) X(EventRecordWithFlags) X(EventSynchronize) X(EventQuery) \
   X(ModuleLoadDataEx) X(ModuleUnload) X(ModuleGetFunction) X(ModuleGetGlobal) X(ModuleGetLoadingMode) \
   X(FuncGetAttribute) X(FuncSetAttribute) X(FuncSetCacheConfig) X(FuncGetModule) \
   X(LaunchKernel) X(LaunchKernelEx) X(LaunchCooperativeKernel) \

@@ -35,6 +35,7 @@ class EventMark final : public Mark {
  public:
   explicit EventMark(Event event) : event_(std::move(event)) {}
   Result<void> set(Queue& queue) override { return event_.record(stream_of(queue)); }
+  Result<void> set_in_recording(Queue& queue) override { return event_.record_in_capture(stream_of(queue)); }
   Result<void> hold(Queue& queue) const override { return event_.wait_in(stream_of(queue)); }
   Result<double> since(const Mark& earlier) const override {
     return Event::seconds(static_cast<const EventMark&>(earlier).event_, event_);

@@ -62,6 +62,11 @@ Result<void> Event::record(CUstream stream) const {
   return check(api_->EventRecord(event_, stream), "cuEventRecord", "timing");
 }
 
+Result<void> Event::record_in_capture(CUstream stream) const {
+  return check(api_->EventRecordWithFlags(event_, stream, CU_EVENT_RECORD_EXTERNAL), "cuEventRecordWithFlags",
+               "timing");
+}
+
 Result<void> Event::synchronize() const {
   return check(api_->EventSynchronize(event_), "cuEventSynchronize", "timing");
 }

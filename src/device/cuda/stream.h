@@ -39,6 +39,7 @@ class Event {
 
   CUevent get() const { return event_; }
   Result<void> record(CUstream stream) const;
+  Result<void> record_in_capture(CUstream stream) const;  // a node of the graph: recorded at each launch of it
   Result<void> synchronize() const;
   Result<bool> reached() const;
   Result<void> wait_in(CUstream stream) const;  // that stream goes on only after this point

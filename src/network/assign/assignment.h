@@ -119,6 +119,12 @@ struct Conversion {
   Threads threads = Threads::all;  // those that wrote the value; of a graph's input those of the node that follows
 };
 
+// Why a node that is no convolution can't run at home, which is not the processor, with these sides.
+Result<void> check_at_home(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser);
+
+// Says who changes layouts.
+void put_conversions(Assignment& assignment, Chooser& chooser);
+
 // Puts each node that is no convolution at home where it can run there, and says who changes layouts.
 void put_in_places(const Graph& graph, Assignment& assignment, Chooser& chooser);
 

@@ -10,10 +10,8 @@
 #include "ops/operator_row.h"
 
 namespace convoy::network {
-namespace {
 
-// Whether a node that is no convolution runs at home, which is not the processor.
-Result<void> refusal_at_home(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser) {
+Result<void> check_at_home(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser) {
   if (!step_problem(graph, node, sides)) return {};  // it only describes what lies there anew
   const ops::OperatorRow* const row = ops::find_row(node.desc.domain, node.desc.op);
   if (row == nullptr) return Error{ErrorCode::unsupported, fmt::format("no kernel for {}", node.desc.op)};
@@ -32,17 +30,20 @@ Result<void> refusal_at_home(const Graph& graph, const Node& node, const Sides& 
   return ops::check_on_device(*row->implementation, node.desc, inputs, outputs, request);
 }
 
-}  // namespace
+void put_conversions(Assignment& assignment, Chooser& chooser) {
+  const int home = chooser.home();
+  const PlanRequest& request = chooser.places()[static_cast<std::size_t>(home)].request;
+  if (home != 0 && ops::check_compiler_on_device(request).ok()) assignment.converts = home;
+}
 
 void put_in_places(const Graph& graph, Assignment& assignment, Chooser& chooser) {
   const int home = chooser.home();
   if (home == 0) return;
-  const PlanRequest& request = chooser.places()[static_cast<std::size_t>(home)].request;
-  if (ops::check_compiler_on_device(request).ok()) assignment.converts = home;
+  put_conversions(assignment, chooser);
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (node.conv || !is_static(graph, node)) continue;
-    const bool runs = refusal_at_home(graph, node, assignment.nodes[n].sides, chooser).ok();
+    const bool runs = check_at_home(graph, node, assignment.nodes[n].sides, chooser).ok();
     assignment.nodes[n].place = runs ? home : 0;
   }
 }
@@ -57,7 +58,7 @@ std::vector<std::string> remarks_on_places(const Graph& graph, const Assignment&
     if (!is_static(graph, node) || assignment.nodes[n].place != 0) continue;
     std::string why;
     if (!node.conv) {
-      why = refusal_at_home(graph, node, assignment.nodes[n].sides, chooser).error().message;
+      why = check_at_home(graph, node, assignment.nodes[n].sides, chooser).error().message;
     } else {
       const std::string kept = kept_on_processor(graph, node);
       why = kept.empty() ? fmt::format("no engine of {} takes it", home)

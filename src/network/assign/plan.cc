@@ -127,6 +127,8 @@ class Reading {
 
   Result<Assignment> run() {
     CONVOY_CHECK(check_header());
+    put_conversions(result_, chooser_);
+    bring_home();
     std::vector<std::size_t> open;  // lenient: nodes that the plan doesn't decide
     result_.nodes.resize(graph_.nodes.size());
     for (NetworkPlanLine& line : plan_.lines) {
@@ -148,6 +150,18 @@ class Reading {
   }
 
  private:
+  // A plan for one GPU is one for another of the same name.
+  void bring_home() {
+    if (chooser_.home() == 0) return;
+    const std::string home = chooser_.places()[static_cast<std::size_t>(chooser_.home())].device->name();
+    for (NetworkPlanLine& line : plan_.lines) {
+      for (std::string* const side : {&line.from, &line.to}) {
+        const std::size_t at = side->find("@cuda:");
+        if (at != std::string::npos) *side = side->substr(0, at + 1) + home;
+      }
+    }
+  }
+
   Result<void> check_header() {
     const NetworkPlanHeader &own = own_, &given = plan_.header;
     std::string wrong;
@@ -224,12 +238,17 @@ class Reading {
     assigned.sides = {reads_from.format, writes_to.format, line.one_thread ? Threads::one : Threads::all};
     assigned.place = writes_to.place;
     assigned.in_place = line.kind == "inplace";
-    if (reads_from.place != writes_to.place || (!is_conv && assigned.place != 0)) {
+    // Where nothing is read, or written, the line doesn't say where.
+    if (line.to == "-") assigned.place = reads_from.place;
+    const bool reads_there = line.from == "-" || reads_from.place == assigned.place;
+    const bool there = assigned.place == 0 || is_conv || assigned.place == chooser_.home();
+    if (!reads_there || !there) {
       return Error{
           ErrorCode::unsupported,
           is_conv ? fmt::format("it can't read {} and write {}: a convolution runs in one place", line.from, line.to)
                   : fmt::format("{} runs on {} only", node.desc.op, processor().name())};
     }
+    if (!is_conv && assigned.place != 0) CONVOY_CHECK(check_at_home(graph_, node, assigned.sides, chooser_));
     if (is_conv) {
       CONVOY_TRY(Candidate candidate, parse_candidate(line.runs_on));
       if (!can_work(graph_, node, assigned.sides)) {

@@ -20,17 +20,14 @@ namespace convoy::network {
 namespace {
 
 // What a network at home on a GPU is not prepared with, yet.
-Result<void> check_home(const PrepareSettings& settings) {
-  const NetworkOptions& options = settings.options;
+Result<void> check_home(const NetworkOptions& options) {
   const bool in_parts = options.parts && *options.parts != BatchParts{};
   const std::string what = options.how == "global" || options.how == "local" ? fmt::format("how='{}'", options.how)
                            : options.how.starts_with("uniform:nchw") && options.how != "uniform:nchw"
                                ? fmt::format("how='{}'", options.how)
-                           : options.plan                      ? std::string("a plan")
                            : in_parts                          ? fmt::format("parts {}", print(*options.parts))
                            : options.memory.asked()            ? std::string("a goal for memory")
                            : !options.precision_errors.empty() ? std::string("precision_errors")
-                           : !settings.candidates.empty()      ? std::string("switching between candidates")
                                                                : std::string();
   if (what.empty()) return {};
   return Error{ErrorCode::unsupported,
@@ -52,7 +49,7 @@ Result<PrepareSettings> completed(PrepareSettings settings) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("team has {} threads, threads={}", lent->size(), settings.options.threads)};
   }
-  if (settings.options.cuda) CONVOY_CHECK(check_home(settings));
+  if (settings.options.cuda) CONVOY_CHECK(check_home(settings.options));
   if (!settings.options.cuda && settings.options.device_memory_limit) {
     return Error{ErrorCode::invalid_argument, "a limit of a GPU's memory: the network's home is the processor"};
   }

@@ -48,9 +48,6 @@ Result<NetworkPlan> plan_of(Graph graph, const PrepareSettings& given) {
   PrepareSettings& settings = improved.settings;
   SelectionOptions& selection = settings.options.selection;
   const bool measures = selection.mode == SelectionMode::measured;
-  if (measures && settings.options.cuda) {
-    return Error{ErrorCode::unsupported, "plans of a network that is at home on a GPU are not measured"};
-  }
   const double budget = selection.budget_seconds;
   const double end = monotonic_seconds() + budget;
   selection::RoundStore here;  // what is measured is what the lines say, with a database or without
@@ -58,10 +55,11 @@ Result<NetworkPlan> plan_of(Graph graph, const PrepareSettings& given) {
   const auto pass = [&]() -> Result<Decided> {
     // At least a moment: a budget of which nothing is left must not become one without an end.
     const auto left = [&] { return budget > 0 ? std::max(1e-3, end - monotonic_seconds()) : 0; };
-    if (measures) selection.budget_seconds = kOfConvolutions * left();
+    if (measures) selection.budget_seconds = (settings.options.cuda ? 1 : kOfConvolutions) * left();
     Chooser chooser(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
     CONVOY_TRY(Decided decided, decide(improved.graph, improved.header, chooser));
-    if (measures) CONVOY_CHECK(measure_on_threads(decided, settings.options, left()));
+    // On a GPU operators and conversions are predicted.
+    if (measures && !settings.options.cuda) CONVOY_CHECK(measure_on_threads(decided, settings.options, left()));
     return decided;
   };
   // What takes least by predictions may not once it is measured, and then something else is looked at. Where the same

@@ -188,12 +188,14 @@ Result<void> Execution::set_mark(Worker& worker, std::unique_ptr<Mark>& mark) co
   return mark == nullptr ? Result<void>() : mark->set(home_queue(worker));
 }
 
-// Null: this run is the first with these pointers, and goes step by step, so that whatever is made at a first use is
-// there when a run is recorded.
-Execution::Recorded* Execution::recorded(Worker& worker) {
-  std::vector<const void*> pointers(worker.bound.inputs.begin(), worker.bound.inputs.end());
-  pointers.insert(pointers.end(), worker.bound.outputs.begin(), worker.bound.outputs.end());
-  const auto same = std::ranges::find(worker.recorded, pointers, &Recorded::pointers);
+// Null: this run is the first with these pointers, or of this lineup where it is timed, and goes step by step, so that
+// whatever is made at a first use is there when a run is recorded.
+Execution::Recorded* Execution::recorded(Worker& worker, bool timed) {
+  const bool first = worker.ran.insert(prepared_.lineup).second;
+  Recorded own{.lineup = prepared_.lineup, .timed = timed};
+  own.pointers.assign(worker.bound.inputs.begin(), worker.bound.inputs.end());
+  own.pointers.insert(own.pointers.end(), worker.bound.outputs.begin(), worker.bound.outputs.end());
+  const auto same = std::ranges::find_if(worker.recorded, [&](const Recorded& each) { return each.is_for(own); });
   if (same != worker.recorded.end()) {
     same->used = worker.runs;
     return &*same;
@@ -206,19 +208,29 @@ Execution::Recorded* Execution::recorded(Worker& worker) {
     }
     worker.recorded.erase(least);
   }
-  Recorded& made = worker.recorded.emplace_back();
-  made.pointers = std::move(pointers);
-  made.used = worker.runs;
-  made.stretches.resize((worker.bound.here() ? all_steps_ : stretches_).size());
-  return nullptr;
+  own.used = worker.runs;
+  own.stretches.resize((worker.bound.here() ? all_steps_ : stretches_).size());
+  Recorded& made = worker.recorded.emplace_back(std::move(own));
+  return timed && !first ? &made : nullptr;
 }
 
-Result<void> Execution::run_stretch(Worker& worker, const Stretch& stretch, std::unique_ptr<Recording>& recording) {
+// One after the other, or as they were recorded. With marks at each where it is timed.
+Result<void> Execution::run_stretch(Worker& worker, const Stretch& stretch, std::unique_ptr<Recording>* recording,
+                                    bool timed) {
   const auto run_all = [&]() -> Result<void> {
-    for (std::size_t s = stretch.first; s < stretch.end; ++s) CONVOY_CHECK(run_step(worker, s, false));
-    return {};
+    Queue& queue = home_queue(worker);
+    const auto mark = [&](std::size_t s) -> Result<void> {
+      if (!timed) return {};
+      return recording != nullptr ? worker.marks[s]->set_in_recording(queue) : worker.marks[s]->set(queue);
+    };
+    for (std::size_t s = stretch.first; s < stretch.end; ++s) {
+      CONVOY_CHECK(mark(s));
+      CONVOY_CHECK(run_step(worker, s, false));
+    }
+    return mark(stretch.end);
   };
-  if (recording == nullptr) {
+  if (recording == nullptr) return run_all();
+  if (*recording == nullptr) {
     const auto start = Clock::now();
     const auto home = static_cast<std::size_t>(prepared_.home);
     // In a queue of its own: CUDA captures neither the default stream nor what its owner captures.
@@ -228,39 +240,73 @@ Result<void> Execution::run_stretch(Worker& worker, const Stretch& stretch, std:
     worker.bound.queue = given;
     const std::string what = "steps " + std::to_string(stretch.first) + " to " + std::to_string(stretch.end - 1);
     if (!made.ok()) return made.error().within("recording " + what + " (without graphs they run one by one)");
-    recording = std::move(*made);
-    if (recording == nullptr) return run_all();
+    *recording = std::move(*made);
+    if (*recording == nullptr) {
+      recording = nullptr;
+      return run_all();
+    }
     graph_bytes_ += bytes_of_graph(stretch);
     log(LogLevel::info, "record",
         {{"steps", what},
          {"pointers", worker.bound.here() ? "given" : "own"},
+         {"timed", timed ? "yes" : "no"},
          {"seconds", std::to_string(seconds_since(start))}});
   }
-  return recording->enqueue(home_queue(worker));
+  return (*recording)->enqueue(home_queue(worker));
+}
+
+// False: the device has none.
+Result<bool> Execution::make_marks(Worker& worker) const {
+  const Device& home = *prepared_.devices[static_cast<std::size_t>(prepared_.home)];
+  const std::size_t needed = prepared_.program().steps.size() + 1;
+  while (worker.marks.size() < needed) {
+    CONVOY_TRY(auto mark, home.make_mark());
+    if (mark == nullptr) return false;
+    worker.marks.push_back(std::move(mark));
+  }
+  return true;
+}
+
+// What the steps of a stretch took, which is waited for, so that what follows it is timed alone.
+Result<void> Execution::read_marks(Worker& worker, const Stretch& stretch) const {
+  CONVOY_CHECK(home_queue(worker).finish());
+  const double end = worker.recording != nullptr ? worker.recording->now() : 0;
+  for (std::size_t s = stretch.first; s < stretch.end; ++s) {
+    CONVOY_TRY(const double seconds, worker.marks[s + 1]->since(*worker.marks[s]));
+    worker.step_seconds[s] += seconds;
+    if (worker.recording == nullptr) continue;
+    CONVOY_TRY(const double behind, worker.marks[stretch.end]->since(*worker.marks[s + 1]));
+    worker.recording->add_step(static_cast<int>(s), end - behind - seconds, end - behind);
+  }
+  return {};
 }
 
 Result<void> Execution::run_steps(Worker& worker, bool timed) {
   const Program& program = prepared_.program();
   const std::vector<Stretch>& own = worker.bound.here() ? all_steps_ : stretches_;
-  const bool records =
-      prepared_.graphs && !prepared_.synchronous && !timed && worker.recording == nullptr && !worker.bound.recorded;
+  bool marks = timed && !own.empty() && !prepared_.synchronous;  // else each step is waited for
+  if (marks) {
+    CONVOY_TRY(marks, make_marks(worker));
+  }
+  const bool records = prepared_.graphs && !prepared_.synchronous && (!timed || marks) && !worker.bound.recorded;
   ++worker.runs;
   if (worker.pending) CONVOY_CHECK(worker.end->hold(home_queue(worker)));
   worker.pending = false;
-  Recorded* const known = own.empty() || !records ? nullptr : recorded(worker);
+  Recorded* const known = own.empty() || !records ? nullptr : recorded(worker, timed);
   std::size_t next = 0;  // stretch
   for (std::size_t s = 0; s < program.steps.size(); ++s) {
     const bool begins = next < own.size() && own[next].first == s;
     if (begins && next == 0 && !worker.bound.recorded) CONVOY_CHECK(set_mark(worker, worker.begin));
-    if (begins && known != nullptr) {
-      CONVOY_CHECK(run_stretch(worker, own[next], known->stretches[next]));
+    if (begins && (known != nullptr || marks)) {
+      CONVOY_CHECK(run_stretch(worker, own[next], known != nullptr ? &known->stretches[next] : nullptr, marks));
       s = own[next].end - 1;
     } else {
       CONVOY_CHECK(run_step(worker, s, timed));
     }
-    if (next < own.size() && own[next].end == s + 1 && ++next == own.size() && !worker.bound.recorded) {
-      CONVOY_CHECK(set_mark(worker, worker.end));
-    }
+    if (next == own.size() || own[next].end != s + 1) continue;
+    if (next + 1 == own.size() && !worker.bound.recorded) CONVOY_CHECK(set_mark(worker, worker.end));
+    if (marks) CONVOY_CHECK(read_marks(worker, own[next]));
+    ++next;
   }
   for (const OutputCopy& copy : program.copies) {
     const HostTensor& output = worker.outputs[static_cast<std::size_t>(copy.output)];
@@ -280,8 +326,9 @@ Result<void> Execution::run_step(Worker& worker, std::size_t s, bool timed) {
   for (int slot : step.outputs) out.push_back(slot == kAbsent ? nullptr : data_of(worker, slot));
   const Lane& lane = worker.lanes[static_cast<std::size_t>(step.place)];
   ThreadTeam& team = step.threads == Threads::one ? *one_thread_ : *worker.team;
-  if (worker.recording) worker.recording->begin_step(static_cast<int>(s), team);
-  Queue& on_processor = worker.recording ? static_cast<Queue&>(*worker.recording) : team;
+  RecordingTeam* const recording = timed ? worker.recording : nullptr;
+  if (recording) recording->begin_step(static_cast<int>(s), team);
+  Queue& on_processor = recording ? static_cast<Queue&>(*recording) : team;
   Queue& queue = step.place == 0 ? on_processor : step.place == prepared_.home ? home_queue(worker) : *lane.queue;
   const auto copied_there = [&]() -> Result<void> {
     if (out[0] == in[0]) return {};  // an input
@@ -295,7 +342,7 @@ Result<void> Execution::run_step(Worker& worker, std::size_t s, bool timed) {
     done = queue.finish();  // so that its time, or error, is the step's
   if (!done.ok()) return done.error().within("step " + std::to_string(s) + " (" + prepared_.steps[s].nodes + ")");
   if (timed) worker.step_seconds[s] += seconds_since(step_start);
-  if (worker.recording) worker.recording->end_step();
+  if (recording) recording->end_step();
   return {};
 }
 

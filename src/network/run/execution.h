@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct Prepared {
   int home = 0;                   // of devices: where the network lives
   bool graphs = true;             // elsewhere than on the processor: steps in a row are recorded
   bool synchronous = false;       // there: each step is waited for
+  std::uint64_t lineup = 0;       // which candidates run: another number, another lineup
   std::size_t most_recorded = 8;  // sets of pointers, of which a run keeps the graphs
 
   const Program& program() const { return lowered.program; }
@@ -73,6 +75,11 @@ class Execution {
   // the processor's, which are copied.
   struct Recorded {
     std::vector<const void*> pointers;
+    std::uint64_t lineup = 0;  // of candidates (Prepared)
+    bool timed = false;        // with a mark at each step
+    bool is_for(const Recorded& run) const {
+      return pointers == run.pointers && lineup == run.lineup && timed == run.timed;
+    }
     std::vector<std::unique_ptr<Recording>> stretches;  // by stretch; null: not yet
     std::uint64_t used = 0;
   };
@@ -107,8 +114,10 @@ class Execution {
     Bound bound;
     std::vector<Recorded> recorded;
     std::uint64_t runs = 0;
-    std::unique_ptr<Mark> begin, end;  // of what runs at home
-    bool pending = false;              // `end` says when what was enqueued last is done
+    std::unique_ptr<Mark> begin, end;          // of what runs at home
+    std::vector<std::unique_ptr<Mark>> marks;  // of timed runs: where each step of a stretch begins, and the last ends
+    std::set<std::uint64_t> ran;               // lineups
+    bool pending = false;                      // `end` says when what was enqueued last is done
     double device_seconds = 0;
     std::vector<double> step_seconds;
     std::vector<const void*> in;  // of the step under way
@@ -122,9 +131,11 @@ class Execution {
                         std::span<HostTensor> outputs, bool timed);
   Result<void> run_steps(Worker& worker, bool timed);
   Result<void> run_step(Worker& worker, std::size_t s, bool timed);
+  Result<bool> make_marks(Worker& worker) const;
+  Result<void> read_marks(Worker& worker, const Stretch& stretch) const;
   std::vector<Stretch> stretches(bool bound) const;
-  Recorded* recorded(Worker& worker);
-  Result<void> run_stretch(Worker& worker, const Stretch& stretch, std::unique_ptr<Recording>& recording);
+  Recorded* recorded(Worker& worker, bool timed);
+  Result<void> run_stretch(Worker& worker, const Stretch& stretch, std::unique_ptr<Recording>* recording, bool timed);
   static std::size_t bytes_of_graph(const Stretch& stretch) {
     return (stretch.end - stretch.first) * kGraphBytesOfStep;
   }

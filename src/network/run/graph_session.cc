@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/hash.h"
 #include "device/device.h"
 #include "network/run/uploaded.h"
 
@@ -237,6 +238,9 @@ void GraphSession::use(std::size_t i, std::size_t candidate) {
   for (ProgramStep& step : prepared_.lowered.program.steps) {
     if (step.switchable == static_cast<int>(i)) step.active = candidate;
   }
+  Hash hash;
+  for (const ProgramStep& step : prepared_.lowered.program.steps) hash.add(step.active);
+  prepared_.lineup = hash.value();
 }
 
 std::vector<ActivationBuffer> GraphSession::activations() const {

@@ -7,6 +7,7 @@
 
 #include "device/cuda/device.h"
 #include "engines/reference/reference.h"
+#include "network/assign/plan.h"
 #include "network/testing/plans.h"
 #include "network/testing/stream_engine.h"
 
@@ -80,6 +81,39 @@ TEST_P(AllAtHome, GivesWhatTheProcessorGivesStepByStepAndCaptured) {
     EXPECT_EQ(std::memcmp((*ran)[0].data.get(), first[0].data.get(), static_cast<std::size_t>(first[0].desc.bytes())),
               0);
   }
+}
+
+TEST(HomeKernels, APlanSaysWhatRunsThere) {
+  const Graph graph = classifier(DataType::f32);
+  testing_support::StreamEngine on_gpu;
+  const std::vector<const Engine*> engines = {&reference_engine(), &on_gpu};
+  NetworkOptions options = test_options();
+  options.selection.filter.engines = "*";
+  options.cuda = *cuda::describe(0);
+  options.how = "uniform:nchw";
+  const auto made = plan_of(graph, {.options = options, .engines = engines});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  std::string text = print(*made);
+  EXPECT_EQ(text.find("f32,nchw "), std::string::npos) << text;  // all of it is there
+  options.how = "greedy";
+  options.plan = plan_in(text);
+  const auto session = prepare_graph(graph, {.options = options, .engines = engines});
+  ASSERT_TRUE(session.ok()) << session.error().message << "\n" << text;
+  for (const NetworkStep& step : (*session)->steps()) EXPECT_EQ(step.device, "cuda:0") << step.implementation;
+  // One operator on the processor: copies are lines then.
+  const std::size_t softmax = text.find("Softmax"), end = text.find('\n', softmax);
+  std::string line = text.substr(softmax, end - softmax);
+  for (std::size_t at = 0; (at = line.find("@cuda:0")) != std::string::npos;) line.erase(at, 7);
+  text.replace(softmax, end - softmax, line);
+  options.plan = plan_in(text);
+  const auto strict = prepare_graph(graph, {.options = options, .engines = engines});
+  EXPECT_FALSE(strict.ok()) << "its copies are no lines";
+  options.lenient_plan = true;
+  const auto moved = prepare_graph(graph, {.options = options, .engines = engines});
+  ASSERT_TRUE(moved.ok()) << moved.error().message;
+  EXPECT_EQ(std::ranges::count((*moved)->steps(), "cpu", &NetworkStep::device), 1);
+  const auto inputs = inputs_for(graph);
+  expect_close((*(*moved)->run(inputs))[0], (*(*session)->run(inputs))[0]);
 }
 
 TEST(HomeKernels, AFusionThatIsPredictedToBeSlowIsUndone) {

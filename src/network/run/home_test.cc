@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "device/cuda/device.h"
 #include "device/device.h"
@@ -189,21 +191,73 @@ TEST_F(Home, NothingIsCapturedWhereThatIsNotWanted) {
   for (int i = 0; i < 3; ++i) expect_run(0, 0);
   options_.synchronous = false;
   prepare(graph);
-  const int before = captures();
-  for (int i = 0; i < 3; ++i) {
-    RunStatistics statistics;
-    const auto ran = session_->run(inputs_, &statistics);
-    ASSERT_TRUE(ran.ok()) << ran.error().message;
-    EXPECT_EQ(statistics.step_seconds.size(), session_->steps().size());
-    EXPECT_TRUE(statistics.device_seconds.has_value());
-  }
-  EXPECT_EQ(captures(), before);
   for (int i = 0; i < 3; ++i) {
     RunStatistics statistics{.each_step = false};
     ASSERT_TRUE(session_->run(inputs_, &statistics).ok());
     EXPECT_TRUE(statistics.step_seconds.empty());
   }
-  EXPECT_EQ(captures(), before + 2);
+}
+
+TEST_F(Home, StepsAreTimedWhereTheyRunAndCaptured) {
+  const Graph graph = with_pool();
+  expected_of(graph);
+  for (const bool graphs : {true, false}) {
+    options_.graphs = graphs;
+    prepare(graph);
+    const int captures_before = captures(), launches_before = graph_launches();
+    for (int i = 0; i < 3; ++i) {
+      RunStatistics statistics;
+      const auto ran = session_->run(inputs_, &statistics);
+      ASSERT_TRUE(ran.ok()) << ran.error().message;
+      expect_close((*ran)[0], expected_[0]);
+      ASSERT_EQ(statistics.step_seconds.size(), session_->steps().size());
+      ASSERT_TRUE(statistics.device_seconds.has_value());
+      double there = 0;
+      for (const std::size_t s : {1U, 2U, 6U, 7U}) {  // the convolutions
+        EXPECT_GT(statistics.step_seconds[s], 0);
+        there += statistics.step_seconds[s];
+      }
+      EXPECT_LE(there, *statistics.device_seconds * 1.001);
+      EXPECT_LE(*statistics.device_seconds, statistics.seconds);
+      EXPECT_GT(statistics.step_seconds[4], 0) << "the pool, on the processor";
+    }
+    EXPECT_EQ(captures() - captures_before, graphs ? 2 : 0);
+    EXPECT_EQ(graph_launches() - launches_before, graphs ? 4 : 0);
+    const auto trace = session_->trace(inputs_);
+    ASSERT_TRUE(trace.ok()) << trace.error().message;
+    ASSERT_EQ(trace->steps.size(), session_->steps().size());
+    double last = 0;
+    for (std::size_t s = 0; s < trace->steps.size(); ++s) {
+      EXPECT_EQ(trace->steps[s].step, static_cast<int>(s));
+      EXPECT_GE(trace->steps[s].begin, last - 1e-7);
+      last = trace->steps[s].end;
+      EXPECT_GE(last, trace->steps[s].begin);
+    }
+    EXPECT_LE(last, trace->seconds);
+  }
+}
+
+TEST_F(Home, CandidatesAreSwitchedAndCapturedAnew) {
+  const Graph graph = only_convolutions();
+  expected_of(graph);
+  testing_support::StreamEngine other("test.other");
+  engines_.push_back(&other);
+  prepare(graph);
+  const auto steps = session_->steps();
+  const ConvolutionCandidates candidates[] = {
+      {std::ranges::find(steps, "conv", &NetworkStep::kind)->problem, {{"test.stream", {}}, {"test.other", {}}}}};
+  auto session = prepare_graph(graph, {.options = options_, .candidates = candidates, .engines = engines_});
+  ASSERT_TRUE(session.ok()) << session.error().message;
+  session_ = std::move(*session);
+  other.runs = 0;
+  for (int i = 0; i < 3; ++i) expect_run(i == 1 ? 1 : 0, i == 0 ? 0 : 1);
+  EXPECT_EQ(other.runs, 0);
+  session_->use(0, 1);
+  for (int i = 0; i < 3; ++i) expect_run(i == 1 ? 1 : 0, i == 0 ? 0 : 1);
+  EXPECT_EQ(other.runs, 3);
+  session_->use(0, 0);
+  for (int i = 0; i < 2; ++i) expect_run(0, 1);  // whose graph is still there
+  EXPECT_EQ(other.runs, 3);
 }
 
 TEST_F(Home, AFailedCaptureIsAnErrorOfItsRun) {
@@ -400,6 +454,48 @@ TEST_F(OnDevice, ARunGoesIntoTheCallersCapture) {
   }
 }
 
+TEST_F(OnDevice, AFailureAtAnyCallIsAnErrorOfItsEnqueuing) {
+  for (const bool captured : {false, true}) {
+    const Tensors given = tensors();
+    int failed = 0;
+    for (int n = 1; failed == n - 1; ++n) {
+      ASSERT_LT(n, 200);
+      prepare(only_convolutions());
+      for (int i = 0; i < (captured ? 1 : 0); ++i) ASSERT_TRUE(enqueue(given).ok());
+      fail_at() = n;
+      const auto done = enqueue(given);
+      failed += done.ok() ? 0 : 1;
+      if (done.ok()) EXPECT_GT(fail_at(), 0) << "call " << n << " failed, and nobody said so";
+      fail_at() = 0;
+      for (int i = 0; i < 3; ++i) {
+        ASSERT_TRUE(queue_->fill(given.output.data(), 0xff, given.output.bytes()).ok());
+        const auto next = enqueue(given);
+        ASSERT_TRUE(next.ok()) << "after call " << n << ": " << next.error().message;
+        expect_there(given);
+      }
+    }
+    EXPECT_GT(failed, 4);
+  }
+}
+
+TEST_F(OnDevice, ManyThreadsRunOneSession) {
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  const std::vector<HostTensor> first = *session_->run(inputs_);
+  const auto bytes = static_cast<std::size_t>(first[0].desc.bytes());
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) {
+        const auto ran = session_->run(inputs_);
+        wrong += !ran.ok() || std::memcmp((*ran)[0].data.get(), first[0].data.get(), bytes) != 0 ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_LE(session_->runs_at_once(), 8);
+}
+
 TEST_F(OnDevice, StreamsHaveMemoryOfTheirOwnWhereThereIsRoom) {
   auto& not_reached = of_driver<bool>("fake_not_reached");
   const Tensors given = tensors();
@@ -525,10 +621,6 @@ TEST_F(Home, WhatIsNotDoneThereYetIsRefused) {
   options_.parts.reset();
   options_.memory.activation_limit = 1 << 20;
   refused("a goal for memory");
-  options_.memory = {};
-  options_.selection.mode = SelectionMode::measured;
-  const auto plan = plan_of(graph, {.options = options_, .engines = engines_});
-  EXPECT_FALSE(plan.ok());
 }
 
 TEST_F(Home, PlansAreForTheirHome) {
@@ -548,8 +640,55 @@ TEST_F(Home, PlansAreForTheirHome) {
   ASSERT_FALSE(elsewhere.ok());
   EXPECT_NE(elsewhere.error().message.find("the plan is for device 'Fake 9000'"), std::string::npos)
       << elsewhere.error().message;
-  options_.plan = read;
-  EXPECT_NE(error_of(graph).find("a plan: not for a network"), std::string::npos) << error_of(graph);
+}
+
+TEST_F(Home, APlanIsObeyedThere) {
+  const Graph graph = with_pool();
+  expected_of(graph);
+  testing_support::StreamEngine other("test.other");
+  other.with_activation = 2e-6;
+  engines_.push_back(&other);
+  const auto made = plan_of(graph, {.options = options_, .engines = engines_});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  std::string text = print(*made);
+  // Another candidate, and made on another GPU of the same kind.
+  const std::size_t at = text.find("test.stream");
+  ASSERT_NE(at, std::string::npos) << text;
+  text.replace(at, 11, "test.other");
+  for (std::size_t there = 0; (there = text.find("@cuda:0")) != std::string::npos;) text.replace(there, 7, "@cuda:1");
+  options_.plan = plan_in(text);
+  prepare(graph);
+  std::vector<std::string> engines;
+  for (const NetworkStep& step : session_->steps()) {
+    if (step.kind != "conv") continue;
+    engines.push_back(step.implementation);
+    EXPECT_EQ(step.selection.by, SelectedBy::plan);
+  }
+  EXPECT_EQ(engines, (std::vector<std::string>{"test.other", "test.stream", "test.stream", "test.stream"}));
+  for (int i = 0; i < 3; ++i) expect_run(i == 1 ? 2 : 0, i == 0 ? 0 : 2);
+  // The pool has no kernel here.
+  const std::size_t pool = text.find("\"n2\""), end = text.find('\n', pool);
+  std::string line = text.substr(pool, end - pool);
+  for (std::size_t there = 0; (there = line.find("f32,nchw ", there)) != std::string::npos; there += 15) {
+    line.replace(there, 9, "f32,nchw@cuda:1 ");
+  }
+  text.replace(pool, end - pool, line);
+  options_.plan = plan_in(text);
+  const std::string refused = error_of(graph);
+  EXPECT_TRUE(refused.find("\"n2\"") != std::string::npos && refused.find("NVRTC") != std::string::npos) << refused;
+  options_.lenient_plan = true;
+  prepare(graph);
+  for (int i = 0; i < 3; ++i) expect_run(i == 1 ? 2 : 0, i == 0 ? 0 : 2);
+  EXPECT_FALSE(session_->remarks().empty());
+}
+
+TEST_F(Home, WhatPlansCostIsMeasuredThere) {
+  const Graph graph = only_convolutions();
+  options_.selection.mode = SelectionMode::measured;
+  options_.selection.budget_seconds = 0.3;
+  const auto made = plan_of(graph, {.options = options_, .engines = engines_});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_GE(made->cost().measured, 1) << print(*made);
 }
 
 }  // namespace

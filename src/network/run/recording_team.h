@@ -31,6 +31,9 @@ class RecordingTeam final : public ThreadTeam {
     steps_.push_back({step, 0, now(), 0});
   }
   void end_step() { steps_.back().end = now(); }
+  // One that ran on a device, by now().
+  void add_step(int step, double begin, double end) { steps_.push_back({step, 0, begin, end}); }
+  double now() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
   // What it has heard; once.
   RunTrace taken() {
@@ -45,8 +48,6 @@ class RecordingTeam final : public ThreadTeam {
   struct alignas(128) Lane {
     std::vector<RunTrace::Span> spans;
   };
-
-  double now() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
   ThreadTeam* team_ = nullptr;
   Clock::time_point start_ = Clock::now();

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -28,17 +29,18 @@ class StreamEngine final : public Engine {
   double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
     return problem.epilogue.activation.kind == ActivationKind::identity ? 1e-6 : with_activation;
   }
-  double with_activation = 1e-6;  // seconds that it predicts
+  double with_activation = 1e-6;      // seconds that it predicts
+  mutable std::atomic<int> runs = 0;  // executions that were come to
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
                                          const PlanRequest&) const override {
     CONVOY_TRY(auto right, reference_engine().plan(problem, {}, {}));
-    return std::unique_ptr<ConvPlan>(std::make_unique<Plan>(std::move(right), info_.name));
+    return std::unique_ptr<ConvPlan>(std::make_unique<Plan>(std::move(right), *this));
   }
 
  private:
   struct Plan : ConvPlan {
-    Plan(std::unique_ptr<ConvPlan> right, std::string name) : right(std::move(right)), name(std::move(name)) {}
-    Candidate candidate() const override { return {name, {}}; }
+    Plan(std::unique_ptr<ConvPlan> right, const StreamEngine& engine) : right(std::move(right)), engine(engine) {}
+    Candidate candidate() const override { return {engine.info_.name, {}}; }
     std::size_t workspace_bytes() const override { return 256; }
     Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
       const std::lock_guard lock(mutex);
@@ -47,17 +49,18 @@ class StreamEngine final : public Engine {
         const auto& [plan, launched] = *static_cast<Launch*>(launch);
         const auto team = make_cpu_team(1);
         EXPECT_TRUE(plan->right->execute(launched, {*team}).ok());
+        ++plan->engine.runs;
       };
       const auto status =
           (*cuda::driver())->LaunchHostFunc(static_cast<CUstream>(context.stream()), run, &launches.back());
-      return cuda::check(status, "cuLaunchHostFunc", name);
+      return cuda::check(status, "cuLaunchHostFunc", engine.info_.name);
     }
     struct Launch {
       const Plan* plan;
       ConvArgs args;
     };
     std::unique_ptr<ConvPlan> right;
-    std::string name;
+    const StreamEngine& engine;
     mutable std::mutex mutex;
     mutable std::deque<Launch> launches;
   };

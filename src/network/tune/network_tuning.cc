@@ -78,6 +78,7 @@ class NetworkTuner {
     PlanRequest request;
     request.threads = options_.threads;
     request.cpu = options_.cpu;
+    request.cuda = options_.cuda;
     request.constant_weights = convolution.constant_weights ? &constant : nullptr;
     return request;
   }

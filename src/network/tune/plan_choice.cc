@@ -186,7 +186,8 @@ class Choosing {
     const TimedPlan& best = result_.plans[result_.fastest];
     result_.kept = kept_plan_path(options_.kept_plans, best.plan.header, options_.cpu);
     NetworkPlan kept = best.plan;
-    kept.remarks.push_back(fmt::format("{}, on {}; a run took, interleaved:", best.how, options_.cpu.brand));
+    kept.remarks.push_back(fmt::format("{}, on {}; a run took, interleaved:", best.how,
+                                       options_.cuda ? options_.cuda->name : options_.cpu.brand));
     for (const TimedPlan& plan : result_.plans) {
       kept.remarks.push_back(fmt::format("  {}: {:.4g} us, {:.3f} times {}'s +-{:.1f}%", plan.how, plan.seconds * 1e6,
                                          plan.over_first, result_.plans.front().how, 100 * plan.relative_uncertainty));

@@ -111,7 +111,7 @@ class Trial {
       CONVOY_TRY(const RunStatistics statistics, run_(lineup));
       run_seconds_ = statistics.seconds;
       if (i < 0) continue;
-      runs.whole.push_back(statistics.seconds);
+      runs.whole.push_back(statistics.device_seconds.value_or(statistics.seconds));  // of a GPU without copies
       for (std::size_t c = 0; c < contests_.size(); ++c) {
         double sum = 0;
         for (const std::size_t step : contests_[c].steps) sum += statistics.step_seconds[step];

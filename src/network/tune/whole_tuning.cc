@@ -16,8 +16,9 @@ namespace {
 // Where the budget's parts end: what the lines of plans cost, then convolutions. Whole plans have the rest.
 constexpr double kOfCosts = 0.2, kOfConvolutions = 0.6;
 
-std::vector<std::string> rules_to_plan_by(const CpuFeatures& cpu) {
-  const std::string blocks = cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
+std::vector<std::string> rules_to_plan_by(const NetworkOptions& options) {
+  if (options.cuda) return {"greedy", "uniform:nhwc", "uniform:nchw"};
+  const std::string blocks = options.cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
   return {"greedy", "local", "uniform:nhwc", "uniform:nchw", blocks, "global"};
 }
 
@@ -25,11 +26,7 @@ class WholeTuner {
  public:
   WholeTuner(const Network& network, std::span<const HostTensor> inputs, const NetworkOptions& options,
              const NetworkTuningProgress& progress)
-      : network_(network),
-        inputs_(inputs),
-        options_(options),
-        progress_(progress),
-        hows_(rules_to_plan_by(options.cpu)) {
+      : network_(network), inputs_(inputs), options_(options), progress_(progress), hows_(rules_to_plan_by(options)) {
     for (const HostTensor& tensor : inputs) descs_.push_back(tensor.desc);
   }
 
@@ -97,7 +94,7 @@ class WholeTuner {
     }
     const bool has_batch =
         std::ranges::any_of(descs_, [](const TensorDesc& desc) { return !desc.dims.empty() && desc.dims.front() > 1; });
-    if (has_batch && !options_.parts) {
+    if (has_batch && !options_.parts && !options_.cuda) {
       ways.push_back({"greedy", std::nullopt});
       ways.push_back({"global", std::nullopt});
     }

@@ -305,6 +305,13 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   reached(event) = {std::chrono::duration<double, std::micro>(now).count(), captures(stream)};
   return fake.lost;
 }
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+  if (flags != CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  return enqueue(stream, [event] {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    reached(event) = {std::chrono::duration<double, std::micro>(now).count(), false};
+  });
+}
 CUresult cuEventSynchronize(CUevent) {
   ++fake_waits;
   return fake.lost;
