@@ -1,7 +1,9 @@
-"""onnxruntime's OrtValue and IOBinding on the processor: arrays with a device's name, and where a run reads and writes."""
+"""onnxruntime's OrtValue and IOBinding: arrays with a device's name, and where a run reads and writes. What is bound on a GPU is the
+caller's memory there."""
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy
@@ -21,7 +23,7 @@ _ELEMENTS = {"float64": "double", "float32": "float"}
 
 def _on_processor(argument: str, device_type: str, device_id: int) -> None:
     if str(device_type).lower() != "cpu" or device_id != 0:
-        raise Unsupported(f"{argument}: device {device_type}:{device_id}; networks run on the processor, 'cpu', here")
+        raise Unsupported(f"{argument}: device {device_type}:{device_id}; it is for the processor's memory, 'cpu', here")
 
 
 def _dtype(element_type: Any) -> "numpy.dtype[Any]":
@@ -100,11 +102,48 @@ class OrtValue:
         return False
 
 
-def _at(argument: str, pointer: int, shape: Sequence[int], element_type: Any) -> numpy.ndarray:
+class _Memory:
+    """By CUDA's array interface."""
+
+    def __init__(self, pointer: int, shape: Sequence[int], dtype: "numpy.dtype[Any]") -> None:
+        self.__cuda_array_interface__ = {"shape": tuple(shape), "typestr": dtype.str, "data": (pointer, False), "version": 3}
+
+
+class _OnGpu(OrtValue):
+    """The caller's memory on a GPU."""
+
+    def __init__(self, pointer: int, shape: Sequence[int], dtype: "numpy.dtype[Any]") -> None:
+        super().__init__(numpy.broadcast_to(numpy.zeros((), dtype), tuple(shape)))  # its type and sizes
+        self._pointer = int(pointer)
+        self.memory = _Memory(self._pointer, shape, dtype)
+
+    def numpy(self) -> Array:
+        raise Unsupported("numpy: it lies on the GPU: copy it with the library that its memory is of")
+
+    def __array__(self, *arguments: Any, **keywords: Any) -> Array:
+        return self.numpy()
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        raise Unsupported("__dlpack__: it lies on the GPU, and is the caller's memory")
+
+    def update_inplace(self, array: Array) -> None:
+        self.numpy()
+
+    def data_ptr(self) -> int:
+        return self._pointer
+
+    def device_name(self) -> str:
+        return "cuda"
+
+
+def _at(argument: str, device_type: str, device_id: int, pointer: int, shape: Sequence[int], element_type: Any) -> Any:
     """The caller's memory as an array."""
     dtype = _dtype(element_type)
     if not pointer:
         raise InvalidArgument(f"{argument}: buffer_ptr is null")
+    if str(device_type).lower() == "cuda":
+        return _OnGpu(pointer, shape, dtype)
+    _on_processor(argument, device_type, device_id)
     size = int(numpy.prod(tuple(shape), dtype=numpy.int64)) * dtype.itemsize
     memory: Any = (ctypes.c_char * size).from_address(int(pointer))
     found: Array = numpy.frombuffer(memory, dtype).reshape(tuple(shape))
@@ -116,8 +155,8 @@ class IOBinding:
 
     def __init__(self, session: "InferenceSession") -> None:
         self._session = session
-        self._inputs: Dict[str, numpy.ndarray] = {}
-        self._outputs: Dict[str, Optional[numpy.ndarray]] = {}  # None: new ones
+        self._inputs: Dict[str, Any] = {}
+        self._outputs: Dict[str, Any] = {}  # None: new ones
         self._found: List[OrtValue] = []
 
     def _known(self, name: str, what: str) -> None:
@@ -133,8 +172,7 @@ class IOBinding:
     def bind_input(self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int],
                    buffer_ptr: int) -> None:
         self._known(name, "input")
-        _on_processor("bind_input", device_type, device_id)
-        self._inputs[name] = _at("bind_input", buffer_ptr, shape, element_type)
+        self._inputs[name] = _at("bind_input", device_type, device_id, buffer_ptr, shape, element_type)
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         self._known(name, "input")
@@ -142,10 +180,12 @@ class IOBinding:
 
     def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
                     shape: Optional[Sequence[int]] = None, buffer_ptr: Optional[int] = None) -> None:
-        """Without a buffer the run makes one."""
+        """Without a buffer the run makes one, on the processor."""
         self._known(name, "output")
-        _on_processor("bind_output", device_type, device_id)
-        self._outputs[name] = None if buffer_ptr is None else _at("bind_output", buffer_ptr, shape or (), element_type)
+        if buffer_ptr is None:
+            _on_processor("bind_output without buffer_ptr", device_type, device_id)
+        self._outputs[name] = None if buffer_ptr is None else _at("bind_output", device_type, device_id, buffer_ptr, shape or (),
+                                                                  element_type)
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         self._known(name, "output")
@@ -175,6 +215,9 @@ class IOBinding:
         names = list(self._outputs)
         if not names:
             raise InvalidArgument("no output is bound: bind_output(NAME)")
+        if any(isinstance(value, _OnGpu) for value in (*self._inputs.values(), *self._outputs.values())):
+            self._run_there(names)
+            return
         found = self._session.run(names, self._inputs, run_options)
         self._found = []
         for name, array in zip(names, found):
@@ -186,3 +229,18 @@ class IOBinding:
                 numpy.copyto(bound, array)
                 array = bound
             self._found.append(OrtValue(array))
+
+    def _run_there(self, names: List[str]) -> None:
+        """On PyTorch's current stream, where it is loaded, else on the default stream; it is not waited for."""
+        network = self._session.network
+        missing = [value.name for value in network.outputs if value.name not in names]
+        if missing:
+            raise Unsupported(f"output {missing[0]!r} is not bound: on a GPU all are, to the caller's memory there")
+        torch = sys.modules.get("torch")
+        stream = None
+        if torch is not None and torch.cuda.is_initialized():
+            stream = torch.cuda.current_stream(int(network.device.rpartition(":")[2])).cuda_stream
+        inputs, out = ({name: value.memory if isinstance(value, _OnGpu) else value for name, value in values.items()}
+                       for values in (self._inputs, self._outputs))
+        network.run(inputs, out=out, stream=stream)
+        self._found = [self._outputs[name] for name in names]

@@ -139,6 +139,30 @@ print(session.get_providers(), said[0].message)
         "cuda:0 to cuda:1; it runs on the processor, CPUExecutionProvider"]
 
 
+def test_memory_there_is_bound_as_onnxruntime_does(on_stand_in):
+    out = on_stand_in('''
+session = convoy.InferenceSession(os.environ["MODEL"], providers=["CUDAExecutionProvider"], database=False, how="uniform:nchw")
+there, y = There(x), There(np.full_like(x, np.nan))
+at = [array.__cuda_array_interface__["data"][0] for array in (there, y)]
+binding = session.io_binding()
+binding.bind_input("x", "cuda", 0, np.float32, x.shape, at[0])
+print(error(session.run_with_iobinding, binding))
+print(error(binding.bind_output, "y", "cuda"))
+binding.bind_output("y", "cuda", 0, np.float32, x.shape, at[1])
+session.run_with_iobinding(binding)
+assert (y.array == expected).all()
+(found,) = binding.get_outputs()
+print(found.device_name(), found.shape(), found.data_type(), found.data_ptr() == at[1], error(found.numpy))
+binding.bind_cpu_input("x", x)
+print(error(session.run_with_iobinding, binding))
+''')
+    assert out.splitlines() == [
+        "InvalidArgument: no output is bound: bind_output(NAME)",
+        "Unsupported: bind_output without buffer_ptr: device cuda:0; it is for the processor's memory, 'cpu', here",
+        "cuda [2, 3, 4] tensor(float) True Unsupported: numpy: it lies on the GPU: copy it with the library that its memory is of",
+        "InvalidArgument: out 'y' is on cuda, it must be where the inputs are, on cpu"]
+
+
 def without_a_gpu():
     try:
         import torch

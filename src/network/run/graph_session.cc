@@ -19,6 +19,7 @@ GraphSession::GraphSession(Prepared prepared, Settings settings)
     outputs_.push_back(output ? std::optional(whole(*output)) : std::nullopt);
   }
   for (ProgramStep& step : prepared_.lowered.program.steps) prepared_.steps.push_back(std::move(step.info));
+  prepared_.lineup = lineup();
   if (!prepared_.dynamic_subgraph) return;
   const auto& rows = prepared_.dynamic_subgraph->rows();
   prepared_.steps.insert(prepared_.steps.end(), rows.begin(), rows.end());
@@ -234,13 +235,17 @@ Result<RunTrace> GraphSession::trace(std::span<const HostTensor> inputs) {
   return trace;
 }
 
+std::uint64_t GraphSession::lineup() const {
+  Hash hash;
+  for (const ProgramStep& step : prepared_.program().steps) hash.add(step.active);
+  return hash.value();
+}
+
 void GraphSession::use(std::size_t i, std::size_t candidate) {
   for (ProgramStep& step : prepared_.lowered.program.steps) {
     if (step.switchable == static_cast<int>(i)) step.active = candidate;
   }
-  Hash hash;
-  for (const ProgramStep& step : prepared_.lowered.program.steps) hash.add(step.active);
-  prepared_.lineup = hash.value();
+  prepared_.lineup = lineup();
 }
 
 std::vector<ActivationBuffer> GraphSession::activations() const {

@@ -69,6 +69,7 @@ class GraphSession final : public SwitchableSession {
   Result<void> allocate_there();
   TensorDesc whole(TensorDesc part) const;
   int most_at_once() const;
+  std::uint64_t lineup() const;
 
   Prepared prepared_;
   std::vector<std::optional<TensorDesc>> outputs_;  // of the whole batch
