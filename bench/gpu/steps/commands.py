@@ -70,8 +70,10 @@ SHARED = [
 OWN = [
     unit("bench {dense} --dtype f16", says=["x=f16"]),
     unit("bench {dense} --no-db"),
-    *(unit(f"bench zoo:squeezenet1_1 {given}", says=["without copies"]) for given in ("--no-graph", "--sync")),
-    *(unit(f"explain zoo:squeezenet1_1 {given}") for given in ("--no-graph", "--sync")),
+    *(unit(f"bench zoo:squeezenet1_1 {given}", says=["without copies"]) for given in ("--no-graph", "--sync", "--memory-limit 1G")),
+    *(unit(f"explain zoo:squeezenet1_1 {given}") for given in ("--no-graph", "--sync", "--memory-limit 1G")),
+    unit("explain zoo:squeezenet1_1 --memory-limit 1M", exit=4, says=[r"memory limit: a run takes \d+ bytes of cuda:0"]),
+    *(unit(f"tune zoo:squeezenet1_1 {given}", measured=None) for given in ("--no-graph", "--sync", "--memory-limit 1G")),
     unit("explain {dense} --no-db"),
     unit("bench {depthwise} --pass dgrad", says=["dgrad:x="]),
     unit("bench {depthwise} --pass wgrad --sm-count {half}", says=["wgrad:x="]),
