@@ -252,34 +252,36 @@ TEST(Vectors, SumsByThreads) {
   }
 }
 
-// Channels apart, f32: rows of any width, windows of any kind that all read something.
+// Channels apart: rows of any width, windows of any kind that all read something.
 TEST(Vectors, PoolsOfPlanes) {
   std::mt19937 random(7);
-  for (const std::int64_t width : {3, 16, 17, 40, 71}) {
-    for (const std::int64_t kernel : {1, 2, 3, 5}) {
-      for (const std::int64_t stride : {1, 2, 3}) {
-        if (kernel > width) continue;
-        Attributes attributes = {{"kernel_shape", Ints{2, kernel}},
-                                 {"strides", Ints{stride, stride}},
-                                 {"pads", Ints{1, kernel / 2, 0, kernel / 2}},
-                                 {"ceil_mode", std::int64_t{stride - 1}}};
-        const HostTensor x = varied(DataType::f32, {2, 3, 21, width}, random);
-        expect_as_portable(node_of("MaxPool", attributes), {x});
-        const HostTensor usual = spread_tensor(DataType::f32, {2, 3, 21, width}, -3, 5);
-        for (const std::int64_t include : {0, 1}) {
-          attributes["count_include_pad"] = include;
-          expect_as_portable(node_of("AveragePool", attributes), {usual}, 1e-6, 1e-6);
+  for (const DataType type : kFloatTypes) {
+    for (const std::int64_t width : {3, 16, 17, 40, 71}) {
+      for (const std::int64_t kernel : {1, 2, 3, 5}) {
+        for (const std::int64_t stride : {1, 2, 3}) {
+          if (kernel > width) continue;
+          Attributes attributes = {{"kernel_shape", Ints{2, kernel}},
+                                   {"strides", Ints{stride, stride}},
+                                   {"pads", Ints{1, kernel / 2, 0, kernel / 2}},
+                                   {"ceil_mode", std::int64_t{stride - 1}}};
+          const HostTensor x = varied(type, {2, 3, 21, width}, random);
+          expect_as_portable(node_of("MaxPool", attributes), {x});
+          const HostTensor usual = spread_tensor(type, {2, 3, 21, width}, -3, 5);
+          for (const std::int64_t include : {0, 1}) {
+            attributes["count_include_pad"] = include;
+            expect_as_portable(node_of("AveragePool", attributes), {usual},
+                               1e-6 + (type == DataType::f32 ? 0 : step_of(type)), 1e-6);
+          }
+          attributes.erase("count_include_pad");
+          if (2 * kernel - 1 > width) continue;
+          attributes["dilations"] = Ints{1, 2};
+          expect_as_portable(node_of("MaxPool", attributes), {x});
         }
-        attributes.erase("count_include_pad");
-        if (2 * kernel - 1 > width) continue;
-        attributes["dilations"] = Ints{1, 2};
-        expect_as_portable(node_of("MaxPool", attributes), {x});
       }
     }
+    expect_as_portable(node_of("MaxPool", {{"kernel_shape", Ints{2, 3, 2}}}), {varied(type, {1, 2, 4, 6, 50}, random)});
+    expect_as_portable(node_of("MaxPool", {{"kernel_shape", Ints{3}}}), {varied(type, {2, 3, 50}, random)});
   }
-  expect_as_portable(node_of("MaxPool", {{"kernel_shape", Ints{2, 3, 2}}}),
-                     {varied(DataType::f32, {1, 2, 4, 6, 50}, random)});
-  expect_as_portable(node_of("MaxPool", {{"kernel_shape", Ints{3}}}), {varied(DataType::f32, {2, 3, 50}, random)});
 }
 
 // Channels last they go down the columns first, then along the rows.

@@ -104,9 +104,8 @@ void max_pool_rows(const PoolGeometry& geometry, const TensorDesc& x_desc, const
       return avx2::pool_row(x_desc.type, avx2::PoolFunction::max,
                             {taps.data(), number, 1, count, positions, step, channels}, to);
     }
-    const auto* const* lines = reinterpret_cast<const float* const*>(taps.data());
     for (std::int64_t p = 0; p < positions; ++p) {
-      of_floats.down(false, lines, number, count, reinterpret_cast<float*>(to) + p * channels);
+      of_floats.down(false, DataType::f32, taps.data(), number, count, reinterpret_cast<float*>(to) + p * channels);
       for (const void*& tap : taps) tap = static_cast<const float*>(tap) + step;
     }
   };

@@ -1,5 +1,6 @@
 #include "ops/pooling/plane_pool.h"
 
+#include <cstddef>
 #include <limits>
 
 #include "ops/pooling/plane_rows.h"
@@ -21,8 +22,10 @@ bool reads_always(const PoolAxis& axis) {
 
 class PlanePooling {
  public:
-  PlanePooling(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry, std::int64_t planes)
+  PlanePooling(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry, DataType type, std::int64_t planes)
       : rows_(&rows),
+        type_(type),
+        size_(static_cast<std::int64_t>(size_of(type))),
         sums_(kind != PoolKind::max),
         with_pad_(kind == PoolKind::average_include_pad),
         geometry_(geometry),
@@ -37,7 +40,7 @@ class PlanePooling {
     return static_cast<std::size_t>(threads * kAtOnce * length_) * sizeof(float);
   }
 
-  void run(const float* x, float* y, const ExecContext& context) const {
+  void run(const std::byte* x, std::byte* y, const ExecContext& context) const {
     const PoolAxis &depth = geometry_.axes[0], &height = geometry_.axes[1], &width = geometry_.axes[2];
     const std::int64_t in_plane = depth.in * height.in * width.in, out_rows = depth.out * height.out;
     // Some rows at a time: what has just been stored is slow to load in other pieces.
@@ -46,20 +49,20 @@ class PlanePooling {
     parallel_for_thread(context, planes_ * units, work, [&](std::int64_t begin, std::int64_t end, int thread) {
       float* const memory = static_cast<float*>(context.workspace) + thread * kAtOnce * length_;
       std::fill_n(memory, kAtOnce * length_, sums_ ? 0.0F : -std::numeric_limits<float>::infinity());
-      std::vector<const float*> taps(static_cast<std::size_t>(depth.kernel * height.kernel));
+      std::vector<const void*> taps(static_cast<std::size_t>(depth.kernel * height.kernel));
       for (std::int64_t unit = begin; unit < end; ++unit) {
         const std::int64_t plane = unit / units, first = unit % units * kAtOnce;
         const std::int64_t count = std::min(kAtOnce, out_rows - first);
         for (std::int64_t r = 0; r < count; ++r) {
-          const std::int64_t found = rows_of(x + plane * in_plane, first + r, taps);
-          rows_->down(sums_, taps.data(), found, width.in, memory + r * length_ + width.pad);
+          const std::int64_t found = rows_of(x + plane * in_plane * size_, first + r, taps);
+          rows_->down(sums_, type_, taps.data(), found, width.in, memory + r * length_ + width.pad);
         }
         for (std::int64_t r = 0; r < count; ++r) {
           const std::int64_t row = first + r;
           const float divisor =
-              static_cast<float>(counted(depth, row / height.out) * counted(height, row % height.out));
+              sums_ ? static_cast<float>(counted(depth, row / height.out) * counted(height, row % height.out)) : 1;
           rows_->along(sums_, memory + r * length_, width.kernel, width.stride, width.dilation, divisors_.data(),
-                       divisor, width.out, y + (plane * out_rows + row) * width.out);
+                       divisor, width.out, type_, y + (plane * out_rows + row) * width.out * size_);
         }
       }
     });
@@ -74,7 +77,7 @@ class PlanePooling {
   }
 
   // The rows that a row of windows reads.
-  std::int64_t rows_of(const float* plane, std::int64_t row, std::vector<const float*>& taps) const {
+  std::int64_t rows_of(const std::byte* plane, std::int64_t row, std::vector<const void*>& taps) const {
     const PoolAxis &depth = geometry_.axes[0], &height = geometry_.axes[1], &width = geometry_.axes[2];
     const std::int64_t od = row / height.out, oh = row % height.out;
     std::size_t found = 0;
@@ -82,13 +85,15 @@ class PlanePooling {
       const std::int64_t d = od * depth.stride + kd * depth.dilation - depth.pad;
       for (std::int64_t kh = height.first_tap(oh); kh < height.last_tap(oh); ++kh) {
         const std::int64_t h = oh * height.stride + kh * height.dilation - height.pad;
-        taps[found++] = plane + (d * height.in + h) * width.in;
+        taps[found++] = plane + (d * height.in + h) * width.in * size_;
       }
     }
     return static_cast<std::int64_t>(found);
   }
 
   const PlaneRows* rows_;
+  DataType type_;
+  std::int64_t size_;
   bool sums_, with_pad_;
   PoolGeometry geometry_;
   std::int64_t planes_, length_ = 0;
@@ -100,14 +105,16 @@ class PlanePooling {
 std::unique_ptr<OpPlan> plane_pooling(const NodeDesc& node, PoolKind kind, const PoolGeometry& geometry,
                                       const TensorDesc& x, const TensorDesc& y, const PlanRequest& request) {
   const PlaneRows* const rows = plane_rows(request.cpu.isa);
-  if (rows == nullptr || x.type != DataType::f32 || x.rank() < 3) return nullptr;
+  if (rows == nullptr || x.rank() < 3) return nullptr;
+  // Averages of halves are added as they are found, so that each has the bits of the plain loop.
+  if (x.type != DataType::f32 && !(kind == PoolKind::max && contains(kHalves, x.type))) return nullptr;
   if (!x.is_packed(Layout::nchw) || !y.is_packed(Layout::nchw) || y.elements() == 0) return nullptr;
   if (!std::ranges::all_of(geometry.axes, reads_always)) return nullptr;
-  const PlanePooling pooling(*rows, kind, geometry, x.dims[0] * x.dims[1]);
+  const PlanePooling pooling(*rows, kind, geometry, x.type, x.dims[0] * x.dims[1]);
   return make_plan(
       node,
       [pooling](auto in, auto out, const ExecContext& context) -> Result<void> {
-        pooling.run(static_cast<const float*>(in[0]), static_cast<float*>(out[0]), context);
+        pooling.run(static_cast<const std::byte*>(in[0]), static_cast<std::byte*>(out[0]), context);
         return {};
       },
       pooling.workspace_bytes(request.threads));

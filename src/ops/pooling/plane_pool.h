@@ -1,4 +1,4 @@
-// Pooling of f32 whose channels lie apart: rows of each plane by vectors (plane_rows.h).
+// Pooling of f32, and maxima of halves, whose channels lie apart: rows of each plane by vectors (plane_rows.h).
 #pragma once
 
 #include "ops/pooling/pooling.h"

@@ -1,21 +1,22 @@
-// Pooling of rows of f32 whose elements lie side by side, with the widest vectors that there are: down the columns of a
-// row of windows, and then along what came of it.
+// Pooling of rows whose elements lie side by side, f32 or for maxima halves, with the widest vectors that there are:
+// down the columns of a row of windows, in f32, and then along what came of it.
 #pragma once
 
 #include <cstdint>
 
 #include "convoy/cpu.h"
+#include "convoy/data_type.h"
 
 namespace convoy::ops {
 
 struct PlaneRows {
   // y[i] = the largest of rows[k][i] over k < row_count (a NaN is passed over, -inf where there is nothing else), or
   // with `sums` their sum.
-  void (*down)(bool sums, const float* const* rows, std::int64_t row_count, std::int64_t count, float* y);
+  void (*down)(bool sums, DataType type, const void* const* rows, std::int64_t row_count, std::int64_t count, float* y);
   // y[o] = the largest or the sum of x[o * stride + k * dilation] over k < taps, for o < count; sums are divided by
   // divisors[o] * divisor. Up to kSlack elements behind those of x are read.
   void (*along)(bool sums, const float* x, std::int64_t taps, std::int64_t stride, std::int64_t dilation,
-                const float* divisors, float divisor, std::int64_t count, float* y);
+                const float* divisors, float divisor, std::int64_t count, DataType type, void* y);
   static constexpr std::int64_t kSlack = 64;
 };
 
