@@ -41,6 +41,20 @@ TEST(SettledPlans, AreOneEachAndSoManyAsThereIsRoomFor) {
   EXPECT_NE(plans->find(plan(48)), nullptr) << "there is room again";
 }
 
+// As many plans as a large network has, at addresses as an allocator gives them.
+TEST(SettledPlans, OfTwoHundredNearlyAllFindRoom) {
+  const auto plans = std::make_unique<SettledPlans>();
+  std::uint64_t random = 1;
+  int found = 0;
+  for (int i = 0; i < 200; ++i) {
+    random = random * 6364136223846793005 + 1442695040888963407;
+    const auto address = 0x55d000000000 + 16 * (random >> 40);
+    plans->put(plan(address), nullptr);
+    found += plans->find(plan(address)) != nullptr;
+  }
+  EXPECT_GE(found, 188);
+}
+
 TEST(SettledPlans, TellWhichCameAfterWhichTheLastTime) {
   const auto plans = std::make_unique<SettledPlans>();
   for (const std::uintptr_t address : {16, 32, 48}) plans->put(plan(address), nullptr);
