@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,19 @@ OrtStatus* status_of(const Api& api, const Error& error);
 
 // A status of Convoy's C interface as a Result, with convoy_error().
 Result<void> done(convoy_status status);
+
+// Runs `body`, which returns Result<void>, for ONNX Runtime: nothing is thrown into it.
+template <class Body>
+OrtStatus* guarded(const Api& api, Body body) {
+  try {
+    const Result<void> ran = body();
+    return ran.ok() ? nullptr : status_of(api, ran.error());
+  } catch (const std::bad_alloc&) {
+    return status_of(api, {ErrorCode::out_of_memory, "out of memory"});
+  } catch (const std::exception& e) {
+    return status_of(api, {ErrorCode::internal, e.what()});
+  }
+}
 
 // What a list function gives that is asked for its length first.
 template <class T, class Owner>

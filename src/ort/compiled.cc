@@ -106,7 +106,7 @@ Result<void> Compiled::make_free(const GraphModel& model) {
     CONVOY_TRY(network_, network_of(model, model.weights));
     std::vector<Dims> shapes;
     for (const TensorInfo& info : model.input_infos) shapes.push_back(likely(info));
-    const auto prepared = prepare(std::move(shapes));
+    const auto prepared = prepare(std::move(shapes), false);
     if (!prepared.ok() && prepared.error().code == ErrorCode::unsupported) return prepared.error();
   }
   // Sizes that come later need them, and ONNX Runtime frees its own.
@@ -137,8 +137,9 @@ void Compiled::bind(std::vector<std::size_t> inputs, std::vector<std::size_t> ou
   output_places_ = std::move(outputs);
 }
 
-Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepare(std::vector<Dims> shapes) const {
-  const convoy_options options = options_for_session();
+Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepare(std::vector<Dims> shapes, bool tunes) const {
+  convoy_options options = options_for_session();
+  if (!tunes) options.budget_seconds = 0;
   const std::vector<convoy_shape> given = c_shapes(shapes);
   convoy_session* session = nullptr;
   CONVOY_CHECK(done(convoy_session_create(network_.get(), given.data(), given.size(), &options, &session)));

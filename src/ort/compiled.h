@@ -51,7 +51,8 @@ class Compiled {
   Result<void> make_fixed(const GraphModel& model);
   Result<void> make_free(const GraphModel& model);
   convoy_options options_for_session() const;
-  Result<std::shared_ptr<const Prepared>> prepare(std::vector<Dims> shapes) const;
+  // `tunes`: for as long as the options say.
+  Result<std::shared_ptr<const Prepared>> prepare(std::vector<Dims> shapes, bool tunes = true) const;
   Result<std::shared_ptr<const Prepared>> prepared_for(std::vector<Dims> shapes);
   Result<void> write(OrtKernelContext* context, std::size_t k, const Dims& dims, void** data) const;
 

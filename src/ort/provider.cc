@@ -27,8 +27,7 @@ struct ComputeInfo final : OrtNodeComputeInfo {
   }
   static OrtStatus* compute(OrtNodeComputeInfo* self, void*, OrtKernelContext* context) {
     auto& info = *static_cast<ComputeInfo*>(self);
-    const auto ran = info.nodes->run(context, info.profiles);
-    return ran.ok() ? nullptr : status_of(info.api, ran.error());
+    return guarded(info.api, [&] { return info.nodes->run(context, info.profiles); });
   }
   static void release(OrtNodeComputeInfo*, void*) {}
 
@@ -77,24 +76,27 @@ Provider::Provider(const Factory& factory, ProviderOptions options, const OrtLog
       profiles_(api_, factory.version.minor >= kProfilingVersion ? api_.GetEpApi() : nullptr) {
   ort_version_supported = std::min(factory.version.minor, kProfilingVersion);
   CreateProfiler = [](OrtEp* self, OrtEpProfilerImpl** profiler) -> OrtStatus* {
-    *profiler = static_cast<Provider*>(self)->profiles_.create();
-    return nullptr;
+    auto& provider = *static_cast<Provider*>(self);
+    return guarded(provider.api_, [&]() -> Result<void> {
+      *profiler = provider.profiles_.create();
+      return {};
+    });
   };
   GetName = [](const OrtEp*) { return kProviderName; };
   GetCapability = [](OrtEp* self, const OrtGraph* graph, OrtEpGraphSupportInfo* support) -> OrtStatus* {
     auto& provider = *static_cast<Provider*>(self);
-    const auto claimed = provider.claim(graph, support);
-    return claimed.ok() ? nullptr : status_of(provider.api_, claimed.error());
+    return guarded(provider.api_, [&] { return provider.claim(graph, support); });
   };
   Compile = [](OrtEp* self, const OrtGraph** graphs, const OrtNode** fused, std::size_t count,
                OrtNodeComputeInfo** infos, OrtNode** contexts) -> OrtStatus* {
     auto& provider = *static_cast<Provider*>(self);
-    for (std::size_t i = 0; i < count; ++i) {
-      auto compiled = provider.compile(graphs[i], fused[i], provider.options_.context.write ? &contexts[i] : nullptr);
-      if (!compiled.ok()) return status_of(provider.api_, compiled.error());
-      infos[i] = *compiled;
-    }
-    return nullptr;
+    return guarded(provider.api_, [&]() -> Result<void> {
+      for (std::size_t i = 0; i < count; ++i) {
+        CONVOY_TRY(infos[i],
+                   provider.compile(graphs[i], fused[i], provider.options_.context.write ? &contexts[i] : nullptr));
+      }
+      return {};
+    });
   };
   // The initializers that nobody needs any more are free by now, in memory that the C library keeps.
   OnRunStart = [](OrtEp* self, const OrtRunOptions*) -> OrtStatus* {
@@ -330,23 +332,23 @@ Factory::Factory(const Api& its_api, Version its_version)
   CreateEp = [](OrtEpFactory* self, const OrtHardwareDevice* const*, const OrtKeyValuePairs* const*, std::size_t,
                 const OrtSessionOptions* session, const OrtLogger* logger, OrtEp** ep) -> OrtStatus* {
     auto& factory = *static_cast<Factory*>(self);
-    std::string prefix = std::string("ep.") + kProviderName + ".";
-    std::ranges::transform(prefix, prefix.begin(), [](unsigned char c) { return std::tolower(c); });
-    OrtKeyValuePairs* pairs = nullptr;
-    if (OrtStatus* failed = factory.api.GetSessionOptionsConfigEntries(session, &pairs)) return failed;
-    const char *const *keys = nullptr, *const *values = nullptr;
-    std::size_t count = 0;
-    factory.api.GetKeyValuePairs(pairs, &keys, &values, &count);
-    std::map<std::string, std::string> entries;
-    for (std::size_t i = 0; i < count; ++i) {
-      entries[keys[i]] = values[i];
-    }
-    factory.api.ReleaseKeyValuePairs(pairs);
-    auto options = read_options(entries, prefix);
-    if (!options.ok()) return status_of(factory.api, options.error());
-    if (const auto right = check_options(*options); !right.ok()) return status_of(factory.api, right.error());
-    *ep = new Provider(factory, std::move(*options), logger);
-    return nullptr;
+    return guarded(factory.api, [&]() -> Result<void> {
+      std::string prefix = std::string("ep.") + kProviderName + ".";
+      std::ranges::transform(prefix, prefix.begin(), [](unsigned char c) { return std::tolower(c); });
+      OrtKeyValuePairs* given = nullptr;
+      CONVOY_CHECK(done(factory.api, factory.api.GetSessionOptionsConfigEntries(session, &given)));
+      const std::unique_ptr<OrtKeyValuePairs, decltype(factory.api.ReleaseKeyValuePairs)> pairs(
+          given, factory.api.ReleaseKeyValuePairs);
+      const char *const *keys = nullptr, *const *values = nullptr;
+      std::size_t count = 0;
+      factory.api.GetKeyValuePairs(given, &keys, &values, &count);
+      std::map<std::string, std::string> entries;
+      for (std::size_t i = 0; i < count; ++i) entries[keys[i]] = values[i];
+      CONVOY_TRY(ProviderOptions options, read_options(entries, prefix));
+      CONVOY_CHECK(check_options(options));
+      *ep = new Provider(factory, std::move(options), logger);
+      return {};
+    });
   };
   ReleaseEp = [](OrtEpFactory*, OrtEp* ep) { delete static_cast<Provider*>(ep); };
   CreateDataTransfer = [](OrtEpFactory*, OrtDataTransferImpl** transfer) -> OrtStatus* {
@@ -381,9 +383,11 @@ extern "C" {
   }
   const Api api(table);
   if (most < 1) return api.CreateStatus(kInvalidArgument, "Convoy: there is no room for an execution provider");
-  factories[0] = new Factory(api, version_of(version));
-  *count = 1;
-  return nullptr;
+  return guarded(api, [&]() -> convoy::Result<void> {
+    factories[0] = new Factory(api, version_of(version));
+    *count = 1;
+    return {};
+  });
 }
 
 [[gnu::visibility("default")]] OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {

@@ -1,9 +1,11 @@
 """Convoy as an execution provider: right answers, threads, sizes, options and errors, on models that are made here."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -125,6 +127,21 @@ class Provider(unittest.TestCase):
         expected = session(made, with_convoy=False).run(None, feeds)
         for got, want in zip(session(made, **options).run(None, feeds), expected):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+    def test_free_sizes_are_tuned_when_they_come(self):
+        with tempfile.TemporaryDirectory() as folder:
+            database = pathlib.Path(folder) / "tuned.sqlite"
+
+            def measurements():
+                if not database.exists():
+                    return 0
+                with contextlib.closing(sqlite3.connect(database)) as opened:
+                    return opened.execute("SELECT count(*) FROM measurements").fetchone()[0]
+
+            made = session(small(), database=database, tune_seconds=1, threads=1)
+            self.assertEqual(measurements(), 0)
+            made.run(None, random_input(2))
+            self.assertGreater(measurements(), 0)
 
     def test_answers_are_those_of_onnxruntime(self):
         self.same(small(), random_input(2), threads=1)
