@@ -172,7 +172,7 @@ selection::MachineCeiling set_ceiling(const Program& program, std::vector<Explai
       if (reached) measured.push_back(*std::move(reached));
     }
   }
-  const auto ceiling = selection::raised(selection::machine_ceiling(request), measured, request);
+  auto ceiling = selection::raised(selection::machine_ceiling(request), measured, request);
   for (Explained& explained : all) {
     explained.least_seconds = selection::least_seconds(explained.distinct.problem, ceiling, request);
   }
