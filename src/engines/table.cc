@@ -11,7 +11,9 @@
 #include "engines/cpu/wgrad/wgrad.h"
 #include "engines/cpu/winograd/winograd.h"
 #include "engines/cuda/depthwise/depthwise.h"
+#include "engines/cuda/pointwise/pointwise.h"
 #include "engines/cuda/reference/reference.h"
+#include "engines/cuda/stem/stem.h"
 #include "engines/cudnn/cudnn.h"
 #include "engines/on_copies/on_copies.h"
 #include "engines/onednn/onednn.h"
@@ -28,6 +30,8 @@ const std::vector<const Engine*>& all_engines() {
         &cpu::bf16_engine(),   &cpu::bf16_amx_engine()};
     auto* all = new std::vector<const Engine*>(own);
     all->push_back(&cuda::depthwise_engine());
+    all->push_back(&cuda::pointwise_engine());
+    all->push_back(&cuda::stem_engine());
     for (const auto provided : {onednn::engines(), cudnn::engines()}) {
       all->insert(all->end(), provided.begin(), provided.end());
     }

@@ -52,6 +52,14 @@ Constants& Constants::element(DataType type) {
   return *this;
 }
 
+Constants& Constants::epilogue(const ConvProblem& p) {
+  const Activation& activation = p.epilogue.activation;
+  set("ALPHA", p.alpha).set("BETA", p.beta).set("GAMMA", p.epilogue.gamma).set("BIAS", p.epilogue.bias);
+  set("NARROW_BIAS", p.epilogue.narrow_bias);
+  set("ACTIVATION", static_cast<int>(activation.kind));
+  return set("ACTIVATION_A", activation.a).set("ACTIVATION_B", activation.b);
+}
+
 Constants& Constants::enumerations() {
   for (int i = 0; i <= static_cast<int>(DataType::boolean); ++i) {
     set(fmt::format("TYPE_{}", upper(name_of(static_cast<DataType>(i)))), i);

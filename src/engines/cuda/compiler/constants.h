@@ -17,6 +17,7 @@ class Constants {
   Constants& set(std::string_view name, double value);
   Constants& work_blocks(std::int64_t blocks);  // WORK_BLOCKS (work_blocks.cuh)
   Constants& element(DataType type);            // ELEMENT, of f32, f16 or bf16
+  Constants& epilogue(const ConvProblem& p);    // what epilogue.cuh needs
   Constants& enumerations();                    // TYPE_*, PASS_* and ACTIVATION_*: the numbers of the enums
   const std::string& text() const { return text_; }
 

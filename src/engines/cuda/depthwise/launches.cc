@@ -13,14 +13,6 @@ namespace {
 constexpr int kReduceThreads = 256;
 constexpr int kMostReduceLanes = 32;
 
-void set_epilogue(const ConvProblem& problem, Constants& constants) {
-  const Epilogue& epilogue = problem.epilogue;
-  constants.set("ALPHA", problem.alpha).set("BETA", problem.beta).set("GAMMA", epilogue.gamma);
-  constants.set("BIAS", epilogue.bias).set("NARROW_BIAS", epilogue.narrow_bias);
-  constants.set("ACTIVATION", static_cast<int>(epilogue.activation.kind));
-  constants.set("ACTIVATION_A", epilogue.activation.a).set("ACTIVATION_B", epilogue.activation.b);
-}
-
 void set_shape(const DepthwiseShape& shape, Constants& constants) {
   constants.element(shape.type);
   constants.set("BATCH", shape.batch).set("IN_C", shape.in_channels).set("OUT_C", shape.out_channels);
@@ -121,7 +113,7 @@ DepthwiseLaunch second_stage(const ConvProblem& problem, const DepthwiseShape& s
   constants.set("THREADS", kReduceThreads).set("REDUCE_LANES", lanes).set("SPLITS", blocks.splits);
   constants.set("REDUCE_TAPS", shape.taps()).set("OUT_C", shape.out_channels).set("FLIPPED", shape.flipped);
   constants.set("W_STRIDE_K", shape.w_strides[0]).set("TAPS_FIRST", !planar);
-  set_epilogue(problem, constants);
+  constants.epilogue(problem);
   const std::int64_t grid = ceil_div(shape.taps() * shape.out_channels, outputs);
   if (target_sms > 0) constants.work_blocks(grid);
   DepthwiseLaunch launch{{"reduce.cu", constants.text(), architecture}, "reduce", {}, "sum of the shares"};
@@ -144,7 +136,7 @@ DepthwiseLaunches depthwise_launches(const ConvProblem& problem, const Depthwise
   set_design(design, blocks, constants);
   if (general) constants.set("CHANNELS_INNERMOST", shape.channels_innermost());
   if (design.kernel == DepthwiseKernel::signal) constants.set("ALIGNMENT", std::min<std::int64_t>(16, shape.alignment));
-  set_epilogue(problem, constants);
+  constants.epilogue(problem);
   if (target_sms > 0) constants.work_blocks(blocks.grid);
 
   DepthwiseLaunch first{{source_of(design.kernel, shape), constants.text(), device.architecture},

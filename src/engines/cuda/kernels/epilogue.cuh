@@ -46,21 +46,49 @@ __device__ __forceinline__ float bias_of(const EpilogueArgs& args, int channel) 
   return static_cast<const float*>(args.bias)[channel];
 }
 
-// Elements out[at], .. out[at + V - 1] of channels `channel` on.
 template <class T, int V>
-__device__ __forceinline__ void epilogue(float (&v)[V], const T* out, long long at, int channel,
+__device__ __forceinline__ void load_bias(float (&bias)[V], int channel, const EpilogueArgs& args) {
+#pragma unroll
+  for (int i = 0; i < V; ++i) bias[i] = bias_of<T>(args, channel + i);
+}
+
+// What is known of V outputs before their sums are.
+template <class T, int V>
+struct Beside {
+  Raw<T, V> prior, z;
+
+  // Of elements out[at], .. out[at + V - 1].
+  __device__ __forceinline__ void load(const T* out, long long at, const EpilogueArgs& args) {
+    if constexpr (BETA != 0.0f) prior = load_mutable<T, V>(out + at);
+    if constexpr (GAMMA != 0.0f) z = load_mutable<T, V>(static_cast<const T*>(args.z) + at);
+  }
+};
+
+// Of channels `channel` on, whose biases are bias[0], .. bias[V - 1].
+template <class T, int V>
+__device__ __forceinline__ void epilogue(float (&v)[V], const Beside<T, V>& beside, const float (&bias)[V], int channel,
                                          const EpilogueArgs& args) {
   float prior[V], z[V];
-  if constexpr (BETA != 0.0f) unpack<T, V>(load_mutable<T, V>(out + at), prior);
-  if constexpr (GAMMA != 0.0f) unpack<T, V>(load_mutable<T, V>(static_cast<const T*>(args.z) + at), z);
+  if constexpr (BETA != 0.0f) unpack<T, V>(beside.prior, prior);
+  if constexpr (GAMMA != 0.0f) unpack<T, V>(beside.z, z);
 #pragma unroll
   for (int i = 0; i < V; ++i) {
     if constexpr (ALPHA != 1.0f) v[i] *= ALPHA;
     if constexpr (BETA != 0.0f) v[i] = fmaf(BETA, prior[i], v[i]);
-    if constexpr (BIAS) v[i] += bias_of<T>(args, channel + i);
+    if constexpr (BIAS) v[i] += bias[i];
     if constexpr (GAMMA != 0.0f) v[i] = fmaf(GAMMA, z[i], v[i]);
     v[i] = activate(v[i], args, channel + i);
   }
+}
+// Elements out[at], .. out[at + V - 1].
+template <class T, int V>
+__device__ __forceinline__ void epilogue(float (&v)[V], const T* out, long long at, int channel,
+                                         const EpilogueArgs& args) {
+  Beside<T, V> beside;
+  beside.load(out, at, args);
+  float bias[V];
+  if constexpr (BIAS) load_bias<T, V>(bias, channel, args);
+  epilogue<T, V>(v, beside, bias, channel, args);
 }
 
 template <class T, int V>

@@ -7,6 +7,34 @@ __device__ __forceinline__ unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
+// --- Conversions of 16-bit floats, which are their bits; to nearest, ties to even.
+
+__device__ __forceinline__ float cvt_f32_f16(unsigned short bits) {
+  float v;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(bits));
+  return v;
+}
+__device__ __forceinline__ unsigned short cvt_f16_f32(float v) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(v));
+  return bits;
+}
+__device__ __forceinline__ unsigned short cvt_bf16_f32(float v) {
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(v));
+  return bits;
+}
+__device__ __forceinline__ unsigned cvt_f16x2_f32(float high, float low) {
+  unsigned bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+__device__ __forceinline__ unsigned cvt_bf16x2_f32(float high, float low) {
+  unsigned bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
 // --- Loads and stores. A 16-bit load into a 32-bit register saves the conversion that the compiler adds to a short.
 
 __device__ __forceinline__ unsigned load_global_nc_u16(const void* p) {

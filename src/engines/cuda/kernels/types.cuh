@@ -1,5 +1,5 @@
 // Element types on the device: loads, stores and conversions of one to eight neighbouring elements.
-// Needs no header of CUDA's: the conversions are PTX. `problem.h` is generated for each kernel and says ELEMENT.
+// Needs no header of CUDA's: the conversions are PTX (ptx.cuh). `problem.h` is generated for each kernel and says ELEMENT.
 #pragma once
 
 #include "problem.h"
@@ -23,23 +23,15 @@ struct same_type<A, A> {
 
 __device__ __forceinline__ float to_float(float v) { return v; }
 __device__ __forceinline__ float to_float(double v) { return static_cast<float>(v); }
-__device__ __forceinline__ float to_float(f16 v) {
-  float f;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(v.bits));
-  return f;
-}
+__device__ __forceinline__ float to_float(f16 v) { return cvt_f32_f16(v.bits); }
 __device__ __forceinline__ float to_float(bf16 v) { return __uint_as_float(static_cast<unsigned>(v.bits) << 16); }
 
 template <class T>
 __device__ __forceinline__ T from_float(float v) {
   if constexpr (same_type<T, f16>::value) {
-    f16 h;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(v));
-    return h;
+    return f16{cvt_f16_f32(v)};
   } else if constexpr (same_type<T, bf16>::value) {
-    bf16 h;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(v));
-    return h;
+    return bf16{cvt_bf16_f32(v)};
   } else {
     return static_cast<T>(v);
   }
@@ -98,13 +90,7 @@ __device__ __forceinline__ float half_to_float(unsigned w, int half) {
 }
 template <class T>
 __device__ __forceinline__ unsigned pack_halves(float low, float high) {
-  unsigned w;
-  if constexpr (same_type<T, bf16>::value) {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
-  } else {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
-  }
-  return w;
+  return same_type<T, bf16>::value ? cvt_bf16x2_f32(high, low) : cvt_f16x2_f32(high, low);
 }
 
 template <class T, int V>

@@ -1,0 +1,101 @@
+// Products of matrices of 16-bit elements on the tensor cores, a warp's part of a tile: its sums, and how they leave.
+#pragma once
+
+#include "epilogue.cuh"
+#include "ptx.cuh"
+#include "types.cuh"
+
+constexpr int product_pad = 16;  // bytes behind a row in shared memory, so that 8 rows lie in different banks
+
+// sums += a * b over DEPTH terms: a has M rows of terms, b N rows of terms or, with `terms_are_rows`, a row a term.
+// A_PITCH and B_PITCH are the bytes from one row to the next.
+template <class T, int M, int N, int DEPTH, int A_PITCH, int B_PITCH, bool terms_are_rows>
+__device__ __forceinline__ void multiply(float (&sums)[M / 16][N / 8][4], unsigned a, unsigned b) {
+  static_assert(M % 16 == 0 && N % 16 == 0 && DEPTH % 16 == 0, "no whole products");
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int k = 0; k < DEPTH; k += 16) {
+    unsigned left[M / 16][4], right[N / 16][4];
+#pragma unroll
+    for (int i = 0; i < M / 16; ++i) ldmatrix(left[i], a + (16 * i + lane % 16) * A_PITCH + 2 * k + lane / 16 * 16);
+#pragma unroll
+    for (int j = 0; j < N / 16; ++j) {
+      if constexpr (terms_are_rows) {
+        ldmatrix_trans(right[j], b + (k + lane % 16) * B_PITCH + 32 * j + lane / 16 * 16);
+      } else {
+        ldmatrix(right[j], b + (16 * j + lane % 8 + lane / 16 * 8) * B_PITCH + 2 * k + lane / 8 % 2 * 16);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < M / 16; ++i) {
+#pragma unroll
+      for (int j = 0; j < N / 8; ++j) {
+        const unsigned columns[2] = {right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]};
+        if constexpr (same_type<T, bf16>::value) {
+          mma_m16n8k16_bf16(sums[i][j], left[i], columns);
+        } else {
+          mma_m16n8k16_f16(sums[i][j], left[i], columns);
+        }
+      }
+    }
+  }
+}
+
+// The floats of shared memory that a warp needs to put 16 rows of N columns in order.
+template <int N>
+constexpr int slab_floats = 16 * (N + 8);
+
+// The epilogue, V neighbouring columns at a time: place(row, column) is where they are in out, or below 0 where there is
+// nothing; channel(column) is the first one's. Each warp has a slab of its own, which nobody else uses meanwhile. What is
+// read besides the sums is on its way for all rows before the first are put in order.
+template <class T, int M, int N, int V, class Place, class Channel>
+__device__ __forceinline__ void finish_tile(const float (&sums)[M / 16][N / 8][4], float* slab, T* out,
+                                            const EpilogueArgs& args, const Place& place, const Channel& channel) {
+  constexpr int pitch = N + 8, units = N / V, turns = (16 * units + 31) / 32;
+  constexpr bool one_column = 32 % units == 0;  // a lane's is the same in all rows
+  const int lane = threadIdx.x % 32;
+  const auto row_of = [&](int turn) { return (lane + 32 * turn) / units; };
+  const auto column_of = [&](int turn) { return (lane + (one_column ? 0 : 32 * turn)) % units * V; };
+
+  Beside<T, V> beside[M / 16][turns];
+  if constexpr (BETA != 0.0f || GAMMA != 0.0f) {
+#pragma unroll
+    for (int i = 0; i < M / 16; ++i) {
+#pragma unroll
+      for (int turn = 0; turn < turns; ++turn) {
+        const long long at = row_of(turn) < 16 ? place(16 * i + row_of(turn), column_of(turn)) : -1;
+        if (at >= 0) beside[i][turn].load(out, at, args);
+      }
+    }
+  }
+  float bias[V];
+  if constexpr (BIAS && one_column) {
+    if (place(0, column_of(0)) >= 0) load_bias<T, V>(bias, channel(column_of(0)), args);
+  }
+#pragma unroll
+  for (int i = 0; i < M / 16; ++i) {
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < N / 8; ++j) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float* const to = slab + (lane / 4 + 8 * half) * pitch + 8 * j + lane % 4 * 2;
+        to[0] = sums[i][j][2 * half];
+        to[1] = sums[i][j][2 * half + 1];
+      }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int turn = 0; turn < turns; ++turn) {
+      const int row = row_of(turn), column = column_of(turn);
+      const long long at = row < 16 ? place(16 * i + row, column) : -1;
+      if (at < 0) continue;
+      if constexpr (BIAS && !one_column) load_bias<T, V>(bias, channel(column), args);
+      float v[V];
+#pragma unroll
+      for (int e = 0; e < V; ++e) v[e] = slab[row * pitch + column + e];
+      epilogue<T, V>(v, beside[i][turn], bias, channel(column), args);
+      store_raw<T, V>(out + at, pack<T, V>(v));
+    }
+  }
+}

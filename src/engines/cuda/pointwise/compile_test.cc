@@ -1,0 +1,140 @@
+// Every tile, vector and form compiles for all architectures with hardly a spill, and gives the right numbers on the
+// processor; no GPU is needed.
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <set>
+
+#include "device/cuda/nvrtc.h"
+#include "engines/cuda/pointwise/pointwise.h"
+#include "engines/cuda/pointwise/tile.h"
+#include "engines/cuda/testing/host_kernel.h"
+
+namespace convoy::cuda {
+namespace {
+
+CudaDevice device_of(int architecture) {
+  CudaDevice device;
+  device.architecture = architecture;
+  device.sm_count = architecture == 80 ? 108 : 132;
+  device.shared_bytes_per_block = architecture == 80 ? 166912 : 232448;
+  device.shared_bytes_per_sm = architecture == 80 ? 167936 : 233472;
+  device.registers_per_sm = 65536;
+  device.threads_per_sm = 2048;
+  return device;
+}
+
+ConvProblem problem_of(const std::string& text) {
+  auto problem = parse_problem(text);
+  EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;
+  return *std::move(problem);
+}
+
+constexpr const char* kProblems[] = {
+    "fprop:x=f16,8x256x28x28,nhwc:w=f16,512x256x1x1:bias=1:gamma=1:act=gelu",
+    "fprop:x=bf16,8x16x28x28,nhwc:w=bf16,96x16x1x1:bias=1:act=swish,1",
+    "fprop:x=f16,8x64x28x28,nhwc:w=f16,20x64x1x1:stride=2x2:bias=1:act=clip,0,6",
+    "fprop:x=f16,1x6x1x1,nhwc:w=f16,144x6x1x1:bias=1:act=sigmoid",
+    "dgrad:x=f16,2x32x32x32x32,ndhwc:w=f16,64x32x2x2x2,ndhwc:y=f16,2x64x16x16x16,ndhwc:stride=2x2x2:bias=1",
+};
+
+TEST(PointwiseKernels, CompileWithHardlyASpill) {
+  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
+  static const std::regex& spills = *new std::regex("([1-9][0-9]+) bytes spill (stores|loads)");
+  std::size_t i = 0;
+  for (const char* text : kProblems) {
+    const ConvProblem problem = problem_of(text);
+    const PointwiseShape shape = pointwise_shape(problem);
+    for (const int architecture : {80, 90, 100}) {
+      const CudaDevice device = device_of(architecture);
+      for (const PointwiseTile& tile : pointwise_tiles(shape, problem, device)) {
+        if (++i % 5 != 0) continue;                  // prime to the numbers of architectures and tiles
+        const int target_sms = i % 3 == 0 ? 66 : 0;  // the loop over work takes a register or two
+        const auto compiled = compile(pointwise_launch(problem, shape, tile, device, target_sms).request, true);
+        ASSERT_TRUE(compiled.ok()) << text << ": " << compiled.error().message;
+        EXPECT_NE(compiled->log.find("registers"), std::string::npos) << compiled->log;
+        EXPECT_TRUE(target_sms > 0 || !std::regex_search(compiled->log, spills))
+            << text << " " << print(Candidate{"", configuration_of(tile)}) << compiled->log;
+      }
+    }
+  }
+  EXPECT_GE(i, 50U);
+}
+
+// Sizes that no tile divides, with each tile.
+TEST(PointwiseKernels, AreRightOnTheProcessor) {
+  const char* const texts[] = {
+      "fprop:x=f16,2x200x9x11,nhwc:w=f16,136x200x1x1:bias=1:gamma=0.5:act=relu",
+      "fprop:x=bf16,1x24x10x30,nhwc:w=bf16,96x24x1x1:bias=1:act=swish,1",
+      "fprop:x=f16,2x70x9x8,nhwc:w=f16,20x70x1x1,nhwc:y=f16,2x20x5x4,nhwc:stride=2x2:alpha=1.5:beta=0.5",
+      "fprop:x=f16,3x6x2x3x2,ndhwc:w=f16,15x6x1x1x1:bias=1:act=sigmoid",
+      "dgrad:x=f16,2x24x18x22,nhwc:w=f16,64x24x2x2,nhwc:y=f16,2x64x9x11,nhwc:stride=2x2:bias=1",
+      "dgrad:x=bf16,1x10x3x8x15,ndhwc:w=bf16,20x10x1x2x3,ndhwc:y=bf16,1x20x3x4x5,ndhwc:stride=1x2x3",
+  };
+  std::uint64_t seed = 0;
+  std::size_t tiles_seen = 0;
+  for (const char* text : texts) {
+    const ConvProblem problem = problem_of(text);
+    const PointwiseShape shape = pointwise_shape(problem);
+    const auto tiles = pointwise_tiles(shape, problem, device_of(90));
+    for (std::size_t i = seed % 2; i < tiles.size(); i += 2) {
+      PointwiseLaunch launch = pointwise_launch(problem, shape, tiles[i], device_of(90), 0);
+      const convoy::testing::ConvData data(problem, ++seed, convoy::testing::Fill::normal);
+      EXPECT_EQ(testing::walk(launch.request, "pointwise", launch.shape, &launch.sizes, problem, data), "")
+          << text << " " << print(Candidate{"", configuration_of(tiles[i])});
+      ++tiles_seen;
+    }
+  }
+  EXPECT_GE(tiles_seen, 12U);
+}
+
+// The layers of a network share what is compiled.
+TEST(PointwiseKernels, KnowNoSizes) {
+  const CudaDevice device = device_of(90);
+  std::set<std::string> texts;
+  for (const char* text : {"fprop:x=f16,8x256x28x28,nhwc:w=f16,512x256x1x1:bias=1:act=relu",
+                           "fprop:x=f16,32x512x14x14,nhwc:w=f16,128x512x1x1:bias=1:act=relu",
+                           "fprop:x=f16,1x1024x7x7,nhwc:w=f16,2048x1024x1x1:bias=1:act=relu"}) {
+    const ConvProblem problem = problem_of(text);
+    texts.insert(pointwise_launch(problem, pointwise_shape(problem), {64, 64, 2, 2, 4}, device, 0).request.constants);
+  }
+  EXPECT_EQ(texts.size(), 1U);
+}
+
+TEST(PointwiseTiles, AConfigurationSaysAllOfATile) {
+  const ConvProblem problem = problem_of(kProblems[0]);
+  const auto tiles = pointwise_tiles(pointwise_shape(problem), problem, device_of(90));
+  EXPECT_GE(tiles.size(), 5U);
+  for (const PointwiseTile& tile : tiles) {
+    const Candidate candidate{"cuda.pointwise", configuration_of(tile)};
+    EXPECT_EQ(tile_of(candidate.knobs), tile);
+    EXPECT_EQ(*parse_candidate(print(candidate)), candidate);
+  }
+}
+
+TEST(PointwiseEngine, RefusesWhatIsNoProduct) {
+  PlanRequest request;
+  request.cuda = device_of(90);
+  const auto why = [&](const char* text) {
+    const auto refusal = refuse(pointwise_engine(), problem_of(text), request);
+    return refusal ? refusal->reason : "";
+  };
+  for (const char* text : kProblems) EXPECT_EQ(why(text), "") << text;
+  EXPECT_EQ(why("fprop:x=f16,8x16x28x28,nhwc:w=f16,16x16x3x3:pad=1x1"),
+            "w.dims=16x16x3x3: this engine takes filters of one pixel");
+  EXPECT_EQ(why("dgrad:x=f16,8x16x28x28,nhwc:w=f16,16x16x3x3,nhwc:y=f16,8x16x28x28,nhwc:pad=1x1"),
+            "w.dims=16x16x3x3: this engine takes filters of the stride's size, 1x1");
+  EXPECT_EQ(why("fprop:x=f16,8x16x28x28,nhwc:w=f16,16x16x1x1:pad=1x1"), "pad=1x1: this engine takes none");
+  EXPECT_EQ(why("dgrad:x=f16,2x16x9x8,nhwc:w=f16,16x16x2x2,nhwc:y=f16,2x16x4x4,nhwc:stride=2x2"),
+            "x.dims[2]=9: this engine takes y's times the stride, 8");
+  EXPECT_EQ(why("dgrad:x=f16,2x16x8x8,nhwc:w=f16,16x16x2x2:y=f16,2x16x4x4,nhwc:stride=2x2"),
+            "w: this engine takes channels last");
+  EXPECT_EQ(why("fprop:x=f16,8x3x28x28,nhwc:w=f16,16x3x1x1"),
+            "w.dims=16x3x1x1: this engine copies channels two at a time");
+  EXPECT_NE(why("fprop:x=f16,8x16x28x28:w=f16,16x16x1x1"), "");
+  EXPECT_NE(why("fprop:x=f32,8x16x28x28,nhwc:w=f32,16x16x1x1"), "");
+  EXPECT_NE(why("fprop:x=f16,8x16x28x28,nhwc,align=2:w=f16,16x16x1x1"), "");
+}
+
+}  // namespace
+}  // namespace convoy::cuda

@@ -1,0 +1,77 @@
+// Problems of all kinds on the GPU, every tile, against the oracle there. Without a GPU the test says so.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "device/cuda/device.h"
+#include "device/cuda/nvrtc.h"
+#include "engines/cuda/pointwise/pointwise.h"
+#include "engines/cuda/pointwise/tile.h"
+#include "engines/cuda/testing/device_data.h"
+
+namespace convoy::cuda {
+namespace {
+
+using convoy::testing::ConvData;
+using convoy::testing::Fill;
+using convoy::testing::Random;
+
+// Sizes that no tile divides, all vectors, all epilogues, one to three spatial dims.
+std::string random_text(Random& random, const char* type) {
+  const int dims = static_cast<int>(random.integer(1, 3));
+  const bool forward = random.integer(0, 2) != 0;
+  const std::int64_t unit = std::int64_t{2} << random.integer(0, 2);
+  const std::int64_t k = unit * random.integer(1, 40),
+                     c = random.integer(0, 2) == 0 ? random.integer(1, 90) : 8 * random.integer(1, 30);
+  const char* const layout = dims == 1 ? "nwc" : dims == 2 ? "nhwc" : "ndhwc";
+  std::string x, y, filter, stride;
+  for (int i = 0; i < dims; ++i) {
+    const std::int64_t s = random.integer(1, 3), size = random.integer(1, dims == 1 ? 200 : 12);
+    x += fmt::format("x{}", forward ? (size - 1) * s + random.integer(1, s) : size * s);
+    y += fmt::format("x{}", size);
+    filter += fmt::format("x{}", forward ? 1 : s);
+    stride += fmt::format("{}{}", i == 0 ? "" : "x", s);
+  }
+  const std::int64_t n = random.integer(1, 3);
+  std::string text =
+      forward ? fmt::format("fprop:x={0},{1}x{2}{3},{4}:w={0},{5}x{2}{6},{4}:y={0},{1}x{5}{7},{4}:stride={8}", type, n,
+                            k, x, layout, c, filter, y, stride)
+              : fmt::format("dgrad:x={0},{1}x{2}{3},{4}:w={0},{5}x{2}{6},{4}:y={0},{1}x{5}{7},{4}:stride={8}", type, n,
+                            2 * c, x, layout, k, filter, y, stride);
+  constexpr const char* kActivations[] = {"",          ":act=relu",    ":act=clip,0,6", ":act=swish,1",
+                                          ":act=gelu", ":act=sigmoid", ":act=prelu"};
+  if (random.integer(0, 1) != 0) text += ":bias=1";
+  if (random.integer(0, 2) == 0) text += ":gamma=0.5";
+  if (random.integer(0, 4) == 0) text += ":alpha=1.5:beta=0.5";
+  return text + kActivations[random.integer(0, 6)];
+}
+
+TEST(PointwiseOnAGpu, EveryTileIsRight) {
+  if (const auto count = device_count(); !count.ok()) GTEST_SKIP() << "skipped: " << count.error().message;
+  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
+  PlanRequest request;
+  const auto found = describe(0);
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  request.cuda = *found;
+  Random random(7);
+  int checked = 0;
+  for (int i = 0; i < 60; ++i) {
+    const std::string text = random_text(random, i % 3 == 0 ? "bf16" : "f16");
+    const auto problem = parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
+    const auto refusal = refuse(pointwise_engine(), *problem, request);
+    ASSERT_FALSE(refusal) << text << ": " << refusal->reason;
+    const ConvData data(*problem, static_cast<std::uint64_t>(i), i % 5 == 0 ? Fill::special : Fill::normal);
+    const auto configurations = pointwise_engine().configurations(*problem, request).listed;
+    const KnobValues& knobs = configurations[static_cast<std::size_t>(i) % configurations.size()];
+    request.target_sms = i % 7 == 0 ? 20 : 0;
+    const auto plan = pointwise_engine().plan(*problem, knobs, request);
+    ASSERT_TRUE(plan.ok()) << text << ": " << plan.error().message;
+    EXPECT_EQ(testing::run_on_device(**plan, *problem, data, *request.cuda, false).failure, "")
+        << text << " " << print((*plan)->candidate());
+    ++checked;
+  }
+  EXPECT_EQ(checked, 60);
+}
+
+}  // namespace
+}  // namespace convoy::cuda

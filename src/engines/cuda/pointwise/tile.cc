@@ -1,0 +1,165 @@
+#include "engines/cuda/pointwise/tile.h"
+
+#include <algorithm>
+#include <array>
+
+#include "device/cuda/rates.h"
+#include "engines/cuda/compiler/constants.h"
+
+namespace convoy::cuda {
+namespace {
+
+constexpr std::array<PointwiseTile, 8> kTiles = {{{128, 64, 4, 2, 3},
+                                                  {128, 128, 2, 4, 2},
+                                                  {64, 128, 2, 4, 3},
+                                                  {128, 32, 4, 1, 4},
+                                                  {128, 16, 4, 1, 4},
+                                                  {64, 64, 2, 2, 4},
+                                                  {64, 32, 4, 1, 6},
+                                                  {32, 32, 2, 1, 8}}};
+constexpr std::int64_t kPad = 16;  // bytes behind a row in shared memory
+constexpr double kLaunchSeconds = 2e-6;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+int depth_of(const PointwiseShape& shape) { return shape.k <= 16 ? 16 : shape.k <= 32 ? 32 : 64; }
+
+std::int64_t stage_bytes(const PointwiseShape& shape, const PointwiseTile& tile) {
+  const std::int64_t depth = depth_of(shape);
+  const std::int64_t a = tile.m * (2 * depth + kPad);
+  return a + (shape.scatters ? depth * (2 * tile.n + kPad) : tile.n * (2 * depth + kPad));
+}
+
+// As many as leave room for all blocks, and two where more than one is needed.
+int stages_of(const PointwiseShape& shape, const PointwiseTile& tile) {
+  constexpr std::int64_t kRoom = 226 << 10, kMostStages = 4;  // bytes of a multiprocessor of sm_90 and sm_100
+  const std::int64_t steps = ceil_div(shape.k, depth_of(shape));
+  const std::int64_t fit = kRoom / (tile.blocks * (stage_bytes(shape, tile) + 1024));
+  return static_cast<int>(std::min(steps, std::clamp<std::int64_t>(fit, 2, kMostStages)));
+}
+
+std::int64_t shared_bytes(const PointwiseShape& shape, const PointwiseTile& tile) {
+  const std::int64_t slabs = std::int64_t{64} * tile.warps_m * (tile.n + 8 * tile.warps_n);
+  return std::max(stages_of(shape, tile) * stage_bytes(shape, tile), slabs);
+}
+
+// The largest that divides the count and that the tensor's alignment allows.
+int vector_of(std::int64_t count, const TensorDesc& tensor, int least) {
+  int vector = 8;
+  while (vector > least && (count % vector != 0 || tensor.alignment % (2 * vector) != 0)) vector /= 2;
+  return vector;
+}
+
+Dims three(const Dims& dims, std::size_t from) {
+  Dims made(3, 1);
+  std::copy(dims.begin() + static_cast<std::ptrdiff_t>(from), dims.end(),
+            made.end() - static_cast<std::ptrdiff_t>(dims.size() - from));
+  return made;
+}
+
+// What a multiprocessor's tensor cores reach in a tile, of 5e12 a second: small ones wait for shared memory.
+double share_of(const PointwiseTile& tile) {
+  const int outputs = tile.m * tile.n;
+  return outputs >= 128 * 128 ? 0.5 : outputs >= 128 * 64 ? 0.42 : outputs >= 64 * 64 ? 0.32 : 0.2;
+}
+
+}  // namespace
+
+PointwiseShape pointwise_shape(const ConvProblem& problem) {
+  PointwiseShape shape;
+  const bool forward = problem.pass == Pass::fprop;
+  const TensorDesc &in = forward ? problem.x : problem.y, &out = problem.out();
+  shape.scatters = !forward;
+  shape.k = in.dims[1];
+  shape.channels = out.dims[1];
+  shape.stride = three(problem.stride, 0);
+  shape.pixels = three(problem.y.dims, 2);
+  shape.large = three(problem.x.dims, 2);
+  shape.m = problem.y.dims[0] * shape.pixels[0] * shape.pixels[1] * shape.pixels[2];
+  shape.n = shape.channels * (forward ? 1 : shape.stride[0] * shape.stride[1] * shape.stride[2]);
+  shape.strided = forward && shape.stride != Dims{1, 1, 1};
+  shape.in_vector = vector_of(shape.k, in, 2);
+  shape.w_vector = vector_of(forward ? shape.k : shape.n, problem.w, 2);
+  shape.out_vector = vector_of(shape.channels, out, 1);
+  return shape;
+}
+
+// The slowest of the tensor cores, whose last blocks may leave most of them empty, and memory; and what a block takes
+// until its first products and for each tile of k, where few blocks hide it.
+double predicted_seconds(const PointwiseShape& shape, const PointwiseTile& tile, const ConvProblem& problem,
+                         const CudaDevice& device) {
+  const auto sms = static_cast<double>(std::max(device.sm_count, 1));
+  const auto blocks = static_cast<double>(ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n));
+  const auto steps = static_cast<double>(ceil_div(shape.k, depth_of(shape)));
+  const double tile_flops = 2.0 * tile.m * tile.n * depth_of(shape) * steps;
+  const double rate = (device.architecture >= 90 ? 5e12 : 2.2e12) * share_of(tile);
+  const double rounds = blocks <= sms ? 1 : std::max(blocks / sms, 1.5);
+  const double bandwidth = memory_bytes_per_second(device);
+  // Tiles of n read in again, from the L2 cache.
+  const double again =
+      2.0 * static_cast<double>(shape.m * shape.k) * (static_cast<double>(ceil_div(shape.n, tile.n)) - 1);
+  const double memory = bytes_moved(problem) / (0.6 * bandwidth) + again / (1.5 * bandwidth);
+  const double latency = 1.5e-6 + steps * 0.15e-6;
+  return kLaunchSeconds + std::max({rounds * tile_flops / rate, memory, latency}) + 0.3 * latency;
+}
+
+std::vector<PointwiseTile> pointwise_tiles(const PointwiseShape& shape, const ConvProblem& problem,
+                                           const CudaDevice& device) {
+  std::vector<PointwiseTile> tiles;
+  for (const PointwiseTile& tile : kTiles) {
+    const bool fits = shared_bytes(shape, tile) <= device.shared_bytes_per_block;
+    const bool wasted = tile.n > 32 && tile.n >= 2 * shape.n;
+    if (fits && !wasted) tiles.push_back(tile);
+  }
+  std::stable_sort(tiles.begin(), tiles.end(), [&](const PointwiseTile& a, const PointwiseTile& b) {
+    return predicted_seconds(shape, a, problem, device) < predicted_seconds(shape, b, problem, device);
+  });
+  return tiles;
+}
+
+KnobValues configuration_of(const PointwiseTile& tile) { return {{"columns", tile.n}, {"rows", tile.m}}; }
+
+PointwiseTile tile_of(const KnobValues& values) {
+  const std::int64_t n = knob_or(values, "columns", 0), m = knob_or(values, "rows", 0);
+  return *std::find_if(kTiles.begin(), kTiles.end(),
+                       [&](const PointwiseTile& tile) { return tile.m == m && tile.n == n; });
+}
+
+PointwiseLaunch pointwise_launch(const ConvProblem& problem, const PointwiseShape& shape, const PointwiseTile& tile,
+                                 const CudaDevice& device, int target_sms) {
+  const std::int64_t blocks_n = ceil_div(shape.n, tile.n), grid = ceil_div(shape.m, tile.m) * blocks_n;
+  Constants constants;
+  constants.enumerations().element(problem.out().type);
+  constants.set("TILE_M", tile.m).set("TILE_N", tile.n).set("TILE_K", depth_of(shape));
+  constants.set("MIN_BLOCKS", tile.blocks)
+      .set("WARPS_M", tile.warps_m)
+      .set("WARPS_N", tile.warps_n)
+      .set("STAGES", stages_of(shape, tile));
+  constants.set("A_VECTOR", shape.in_vector).set("B_VECTOR", shape.w_vector).set("OUT_VECTOR", shape.out_vector);
+  constants.set("STRIDED", shape.strided).set("SCATTERS", shape.scatters);
+  constants.epilogue(problem);
+  if (target_sms > 0) constants.work_blocks(grid);
+
+  PointwiseLaunch launch{{"pointwise.cu", constants.text(), device.architecture}, {}, {}};
+  launch.sizes = {static_cast<int>(shape.m),
+                  static_cast<int>(shape.n),
+                  static_cast<int>(shape.k),
+                  static_cast<int>(ceil_div(shape.k, depth_of(shape))),
+                  static_cast<int>(blocks_n),
+                  static_cast<int>(shape.channels),
+                  {},
+                  {},
+                  {}};
+  for (std::size_t i = 0; i < 3; ++i) {
+    launch.sizes.pixels[i] = static_cast<int>(shape.pixels[i]);
+    launch.sizes.stride[i] = static_cast<int>(shape.stride[i]);
+    launch.sizes.large[i] = static_cast<int>(shape.large[i]);
+  }
+  launch.shape.grid.x = static_cast<unsigned>(grid);
+  launch.shape.block.x = static_cast<unsigned>(32 * tile.warps_m * tile.warps_n);
+  launch.shape.dynamic_shared_bytes = static_cast<int>(shared_bytes(shape, tile));
+  launch.shape.overlapped = device.architecture >= 90;
+  return launch;
+}
+
+}  // namespace convoy::cuda

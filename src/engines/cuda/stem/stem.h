@@ -1,0 +1,12 @@
+// Convolutions of few channels, a network's first layer, on the tensor cores: fprop, f16 and bf16, x of any strides,
+// out channels last, sums in f32, any epilogue.
+#pragma once
+
+#include "convoy/engine.h"
+
+namespace convoy::cuda {
+
+// Engine "cuda.stem".
+const Engine& stem_engine();
+
+}  // namespace convoy::cuda

@@ -1,0 +1,174 @@
+// The kernels compile for all architectures without spills and give the right numbers on the processor; on a GPU random
+// problems are right.
+#include "engines/cuda/stem/stem.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "core/padding.h"
+#include "device/cuda/device.h"
+#include "device/cuda/nvrtc.h"
+#include "engines/cuda/stem/tile.h"
+#include "engines/cuda/testing/device_data.h"
+#include "engines/cuda/testing/host_kernel.h"
+
+namespace convoy::cuda {
+namespace {
+
+using convoy::testing::ConvData;
+using convoy::testing::Fill;
+using convoy::testing::Random;
+
+CudaDevice device_of(int architecture) {
+  CudaDevice device;
+  device.architecture = architecture;
+  device.sm_count = architecture == 80 ? 108 : 132;
+  device.shared_bytes_per_block = architecture == 80 ? 166912 : 232448;
+  device.shared_bytes_per_sm = architecture == 80 ? 167936 : 233472;
+  device.registers_per_sm = 65536;
+  device.threads_per_sm = 2048;
+  return device;
+}
+
+ConvProblem problem_of(const std::string& text) {
+  auto problem = parse_problem(text);
+  EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;
+  return *std::move(problem);
+}
+
+constexpr const char* kProblems[] = {
+    "fprop:x=f16,8x3x224x224,nhwc:w=f16,64x3x7x7,nhwc:y=f16,8x64x112x112,nhwc:pad=3x3:stride=2x2:bias=1:act=relu",
+    "fprop:x=f16,8x3x224x224,nchw:w=f16,32x3x3x3,nhwc:y=f16,8x32x112x112,nhwc:pad=1x1:stride=2x2:bias=1:act=swish,1",
+    "fprop:x=bf16,8x3x224x224,nhwc:w=bf16,96x3x4x4,nhwc:y=bf16,8x96x56x56,nhwc:stride=4x4:bias=1",
+    "fprop:x=f16,2x1x32x32x32,ndhwc:w=f16,20x1x3x3x3,ndhwc:y=f16,2x20x32x32x32,ndhwc:pad=1x1x1:bias=1:act=relu",
+};
+
+TEST(StemKernels, CompileWithoutSpills) {
+  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
+  static const std::regex& spills = *new std::regex("([1-9][0-9]*) bytes spill (stores|loads)");
+  std::size_t i = 0;
+  for (const char* text : kProblems) {
+    const ConvProblem problem = problem_of(text);
+    for (const int architecture : {80, 90, 100}) {
+      const CudaDevice device = device_of(architecture);
+      for (const StemTile& tile : stem_tiles(problem, device)) {
+        if (++i % 7 != 0) continue;                  // prime to the numbers of architectures and tiles
+        const int target_sms = i % 2 == 0 ? 66 : 0;  // the loop over work takes a register or two
+        const auto compiled = compile(stem_launch(problem, tile, device, target_sms).request, true);
+        ASSERT_TRUE(compiled.ok()) << text << ": " << compiled.error().message;
+        EXPECT_NE(compiled->log.find("registers"), std::string::npos) << compiled->log;
+        EXPECT_TRUE(target_sms > 0 || !std::regex_search(compiled->log, spills))
+            << text << " " << print(Candidate{"", configuration_of(tile)}) << compiled->log;
+      }
+    }
+  }
+  EXPECT_GE(i, 40U);
+}
+
+TEST(StemKernels, AreRightOnTheProcessor) {
+  const char* const texts[] = {
+      "fprop:x=f16,2x3x23x37,nhwc:w=f16,64x3x7x7,nhwc:y=f16,2x64x12x19,nhwc:pad=3x3:stride=2x2:bias=1:act=relu",
+      "fprop:x=bf16,1x3x20x31,nchw:w=bf16,32x3x3x3,nhwc:y=bf16,1x32x10x16,nhwc:pad=1x1:stride=2x2:bias=1:act=swish,1",
+      "fprop:x=f16,1x1x5x9x7,ndhwc:w=f16,20x1x3x3x3,ndhwc:y=f16,1x20x5x9x7,ndhwc:pad=1x2x1:dilation=1x2x1:alpha=2",
+      "fprop:x=f16,2x4x50,ncw:w=f16,9x4x5,nwc:y=f16,2x9x46,nwc:gamma=1:bias=1",
+  };
+  std::uint64_t seed = 0;
+  for (const char* text : texts) {
+    const ConvProblem problem = problem_of(text);
+    const auto tiles = stem_tiles(problem, device_of(90));
+    for (std::size_t i = seed % 2; i < tiles.size(); i += 2) {
+      CudaDevice few = device_of(90);
+      few.sm_count = 1;  // blocks that go through several tiles
+      StemLaunch launch = stem_launch(problem, tiles[i], few, 0);
+      const ConvData data(problem, ++seed, Fill::normal);
+      EXPECT_EQ(testing::walk(launch.request, "stem", launch.shape, &launch.sizes, problem, data), "")
+          << text << " " << print(Candidate{"", configuration_of(tiles[i])});
+    }
+  }
+  EXPECT_GE(seed, 8U);
+}
+
+TEST(StemTiles, AConfigurationSaysAllOfATile) {
+  const ConvProblem problem = problem_of(kProblems[0]);
+  const auto tiles = stem_tiles(problem, device_of(90));
+  EXPECT_EQ(tiles.size(), 6U);
+  for (const StemTile& tile : tiles) EXPECT_EQ(stem_tile_of(configuration_of(tile)), tile);
+}
+
+TEST(StemEngine, RefusesWhatItsWindowsDontHold) {
+  PlanRequest request;
+  request.cuda = device_of(90);
+  const auto why = [&](const char* text) {
+    const auto refusal = refuse(stem_engine(), problem_of(text), request);
+    return refusal ? refusal->reason : "";
+  };
+  for (const char* text : kProblems) EXPECT_EQ(why(text), "") << text;
+  EXPECT_EQ(why("fprop:x=f16,8x16x28x28,nhwc:w=f16,16x16x3x3,nhwc:pad=1x1"),
+            "w.dims=16x16x3x3: this engine takes at most 8 channels and 256 weights a filter");
+  EXPECT_EQ(why("fprop:x=f16,8x3x28x28:w=f16,16x3x3x3,nhwc:y=f16,8x16x28x28:pad=1x1"),
+            "this engine takes w and y channels last, and x by strides");
+  EXPECT_EQ(why("fprop:x=f16,8x3x600x28,nhwc:w=f16,16x3x3x1,nhwc:pad=128x0:dilation=128x1"),
+            "dilation=128x1: this engine takes windows of at most 256");
+  EXPECT_NE(why("fprop:x=f16,8x4x28x28,nhwc:w=f16,16x2x3x3,nhwc:pad=1x1:groups=2"), "");
+}
+
+std::string random_text(Random& random, const char* type) {
+  const int dims = static_cast<int>(random.integer(1, 3));
+  const std::int64_t channels = random.integer(1, dims == 3 ? 4 : 8), k = random.integer(1, 100);
+  const char* const last = dims == 1 ? "nwc" : dims == 2 ? "nhwc" : "ndhwc";
+  const char* const first = dims == 1 ? "ncw" : dims == 2 ? "nchw" : "ncdhw";
+  std::string x, y, filter, stride, dilation, pad;
+  for (int i = 0; i < dims; ++i) {
+    const std::int64_t taps = random.integer(1, dims == 1   ? 30
+                                                : dims == 2 ? 5
+                                                            : 4),
+                       step = random.integer(1, 3), apart = random.integer(1, 2), beside = random.integer(0, taps / 2),
+                       reach = apart * (taps - 1) + 1;
+    const std::int64_t in = reach + random.integer(0, dims == 1 ? 300 : 20);
+    const std::string mark = i == 0 ? "" : "x";
+    x += fmt::format("x{}", in);
+    y += fmt::format("x{}", (in + 2 * beside - reach) / step + 1);
+    filter += fmt::format("x{}", taps);
+    stride += fmt::format("{}{}", mark, step);
+    dilation += fmt::format("{}{}", mark, apart);
+    pad += fmt::format("{}{}", mark, beside);
+  }
+  constexpr const char* kActivations[] = {"", ":act=relu", ":act=clip,0,6", ":act=swish,1", ":act=gelu"};
+  return fmt::format(
+      "fprop:x={0},{1}x{2}{3},{4}:w={0},{5}x{2}{6},{7}:y={0},{1}x{5}{8},{7}:pad={9}:stride={10}:dilation={11}{12}{13}",
+      type, random.integer(1, 3), channels, x, random.integer(0, 1) != 0 ? first : last, k, filter, last, y, pad,
+      stride, dilation, random.integer(0, 1) != 0 ? ":bias=1" : "", kActivations[random.integer(0, 4)]);
+}
+
+TEST(StemOnAGpu, RandomProblemsAreRight) {
+  if (const auto count = device_count(); !count.ok()) GTEST_SKIP() << "skipped: " << count.error().message;
+  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
+  PlanRequest request;
+  const auto found = describe(0);
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  request.cuda = *found;
+  Random random(11);
+  int checked = 0;
+  for (int i = 0; i < 80; ++i) {
+    const std::string text = random_text(random, i % 3 == 0 ? "bf16" : "f16");
+    const auto problem = parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
+    if (refuse(stem_engine(), *problem, request)) continue;
+    const bool special = i % 5 == 0 && !reads_padding(*problem);
+    const ConvData data(*problem, static_cast<std::uint64_t>(i), special ? Fill::special : Fill::normal);
+    const auto configurations = stem_engine().configurations(*problem, request).listed;
+    request.target_sms = i % 7 == 0 ? 20 : 0;
+    const auto plan =
+        stem_engine().plan(*problem, configurations[static_cast<std::size_t>(i) % configurations.size()], request);
+    ASSERT_TRUE(plan.ok()) << text << ": " << plan.error().message;
+    EXPECT_EQ(testing::run_on_device(**plan, *problem, data, *request.cuda, false).failure, "")
+        << text << " " << print((*plan)->candidate());
+    ++checked;
+  }
+  EXPECT_GE(checked, 40);
+}
+
+}  // namespace
+}  // namespace convoy::cuda

@@ -1,0 +1,77 @@
+#include "engines/cuda/testing/host_kernel.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "engines/reference/reference.h"
+#include "generate/testing/host_library.h"
+
+namespace convoy::cuda::testing {
+
+namespace fs = std::filesystem;
+
+Result<HostKernel> HostKernel::compile(const KernelRequest& request, const std::string& name) {
+  CONVOY_TRY(const ProgramSource source, program_source(request));
+  std::string text = "#include \"ptx.cuh\"\n" + std::string(source.text);
+  constexpr std::string_view kShared = "extern __shared__ __align__(16) char shared[];";
+  if (const std::size_t at = text.find(kShared); at != std::string::npos) {
+    text.replace(at, kShared.size(), "char* const shared = dynamic_shared;");
+  }
+  text += fmt::format(
+      "extern \"C\" bool walk_kernel(void* const* arguments, unsigned grid, unsigned block, bool backwards) {{\n"
+      "  return walk::call_by_pointers(&{}, arguments, grid, block, backwards);\n}}\n",
+      name);
+  std::vector<std::string> texts;  // that end with a 0
+  texts.reserve(source.files.size());
+  std::vector<generate::KernelFile> files;
+  for (const auto& file : source.files) {
+    if (std::string_view(file.name) == "ptx.cuh") continue;
+    texts.emplace_back(file.text);
+    files.push_back({file.name.data(), texts.back().c_str()});
+  }
+  const fs::path folder = generate::host_library_folder();
+  const std::shared_ptr<void> cleanup(nullptr, [&](void*) { fs::remove_all(folder); });
+  fs::copy_file(CONVOY_HOST_PTX, folder / "ptx.cuh");
+  CONVOY_TRY(const fs::path file, generate::host_library(text, files, folder));
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return Error{ErrorCode::internal, dlerror()};
+  HostKernel kernel;
+  kernel.library_ = {library, [](void* handle) { dlclose(handle); }};
+  kernel.call_ = reinterpret_cast<decltype(kernel.call_)>(dlsym(library, "walk_kernel"));
+  return kernel;
+}
+
+bool HostKernel::run(std::span<void* const> arguments, const Launch& shape, bool backwards) const {
+  return call_(arguments.data(), shape.grid.x, shape.block.x, backwards);
+}
+
+std::string walk(const KernelRequest& request, const std::string& name, const Launch& shape, void* sizes,
+                 const ConvProblem& problem, const convoy::testing::ConvData& data) {
+  const auto kernel = HostKernel::compile(request, name);
+  if (!kernel.ok()) return kernel.error().message;
+  const ConvArgs args = data.args();
+  const auto team = make_cpu_team(1);
+  const Expectation expectation(problem, args, {}, *team);
+  for (const bool backwards : {false, true}) {
+    convoy::testing::GuardedBuffer out = data.make_out();
+    data.reset(out);
+    const void *in = problem.pass == Pass::dgrad ? args.y : args.x, *w = args.w;
+    void* to = out.data();
+    struct {
+      const void *bias, *z, *slopes;
+    } epilogue{args.bias, args.z, args.slopes};
+    void* const arguments[] = {&in, &w, &to, &epilogue, sizes};
+    if (!kernel->run(arguments, shape, backwards)) return "threads of a block part at a barrier";
+    if (std::string trespass = data.trespass(out); !trespass.empty()) return trespass;
+    const Verification verdict = expectation.compare(out.data(), Arithmetic::direct);
+    if (!verdict.ok()) {
+      return fmt::format("error {} at {}: {} instead of {}", verdict.max_error, to_string(verdict.worst),
+                         verdict.actual, verdict.expected);
+    }
+  }
+  return "";
+}
+
+}  // namespace convoy::cuda::testing

@@ -1,0 +1,32 @@
+// Kernels of src/engines/cuda/kernels on the processor, for tests: compiled by g++ with testing/host/ptx.cuh in place
+// of ptx.cuh. Those whose PTX that has; the kernel's name stands behind WORK_KERNEL's bounds.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "device/cuda/module.h"
+#include "engines/cuda/compiler/compiler.h"
+#include "engines/testing/conv_data.h"
+
+namespace convoy::cuda::testing {
+
+class HostKernel {
+ public:
+  // The error has the compiler's words.
+  static Result<HostKernel> compile(const KernelRequest& request, const std::string& name);
+
+  // With pointers to the parameters, as launch(). False: not all threads of a block come to a barrier.
+  bool run(std::span<void* const> arguments, const Launch& shape, bool backwards) const;
+
+ private:
+  std::shared_ptr<void> library_;
+  bool (*call_)(void* const* arguments, unsigned grid, unsigned block, bool backwards) = nullptr;
+};
+
+// The kernel as a plan's execution launches it: parameters in, w, out, the epilogue's, then `sizes`. Threads go from
+// the first to the last, then the other way round. "", or what is wrong.
+std::string walk(const KernelRequest& request, const std::string& name, const Launch& shape, void* sizes,
+                 const ConvProblem& problem, const convoy::testing::ConvData& data);
+
+}  // namespace convoy::cuda::testing
