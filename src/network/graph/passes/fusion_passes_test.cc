@@ -376,5 +376,36 @@ TEST(ActivationPatterns, LeaveWhatIsReadElsewhereOrDiffers) {
   }
 }
 
+// A block of ConvNeXt as exporters write it: what is channels last becomes convolutions with epilogues.
+TEST(PixelProducts, BecomeConvolutionsOnAGpu) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 6, 5, 4});
+  const auto matrix = [&](std::int64_t from, std::int64_t to) { return b.constant(spread({from, to}, -0.5, 0.4)); };
+  const int last = b.node("Transpose", {x}, {{"perm", ints({0, 2, 3, 1})}});
+  const int normal =
+      b.node("LayerNormalization", {last, b.constant(spread({6}, 0.5, 1)), b.constant(spread({6}, -1, 1))});
+  int y = b.node("Add", {b.constant(spread({8}, -1, 1)), b.node("MatMul", {normal, matrix(6, 8)})});
+  y = b.node("Relu", {y});
+  y = b.node("Add", {b.node("MatMul", {y, matrix(8, 6)}), b.constant(spread({1, 1, 1, 6}, -1, 1))});
+  y = b.node("Transpose", {y}, {{"perm", ints({0, 3, 1, 2})}});
+  y = b.node("Mul", {b.constant(spread({6, 1, 1}, 0.1, 0.5)), y});
+  b.output(b.node("Add", {y, x}));
+  b.output(b.node("MatMul", {last, matrix(6, 3)}));
+  const auto inputs = inputs_for(b.graph, -2, 2);
+  const auto right = run_graph(b.graph, inputs, all_but_order());
+
+  EXPECT_EQ(std::ranges::count(ops_of(passed(b.graph)), "Conv"), 0);
+  Graph graph = b.graph;
+  const auto team = make_cpu_team(1);
+  ASSERT_TRUE(run_passes(graph, PassContext{*team, cpu_features(), true}, {}).ok());
+  const Ops ops = ops_of(graph);
+  EXPECT_EQ(std::ranges::count(ops, "Conv"), 3);
+  EXPECT_EQ(std::ranges::count(ops, "Transpose"), 3);  // to LayerNormalization, from it, and the second output's
+  EXPECT_EQ(ops.size(), 7U);
+  const auto with = run_graph(graph, inputs, all_but_order());
+  ASSERT_EQ(with.size(), right.size());
+  for (std::size_t i = 0; i < with.size(); ++i) expect_close(with[i], right[i]);
+}
+
 }  // namespace
 }  // namespace convoy::network
