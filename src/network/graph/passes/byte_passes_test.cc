@@ -20,6 +20,19 @@ TEST(DequantizeSinking, BehindWhatMovesValues) {
   expect_close(with[0], without[0], 0, 0);
 }
 
+// A value that is given, and that no element becomes.
+TEST(DequantizeSinking, PadsWithNoValue) {
+  QuantizedBuilder b;
+  const int x = b.qdq(b.input("x", {1, 2, 3, 3}), 0.02, 100);
+  const int pads = b.constant(tensor_of(DataType::s64, {8}, {0, 0, 1, 0, 0, 0, 0, 1}));
+  b.output(b.node("Pad", {x, pads, b.scalar(DataType::f32, 1.5)}, {{"mode", std::string("reflect")}}));
+  EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"QuantizeLinear", "Pad", "DequantizeLinear"}));
+  const auto inputs = inputs_for(b.graph, -2, 2);
+  const auto with = run_graph(b.graph, inputs), without = run_graph(b.graph, inputs, all_but_order());
+  ASSERT_EQ(with.size(), 1u);
+  expect_close(with[0], without[0], 0, 0);
+}
+
 TEST(DequantizeSinking, PadsWithOtherValuesStay) {
   QuantizedBuilder b;
   const int x = b.dq(b.input("x", {1, 2, 3, 3}, kU8), 0.02, 100);

@@ -160,6 +160,8 @@ class Sinking {
       CONVOY_TRY(const int zero, quantized_.zero_of(node, from->by));
       graph_.nodes[n].inputs.resize(std::max<std::size_t>(node.inputs.size(), 3), kAbsent);
       graph_.nodes[n].inputs[2] = zero;
+    } else if (node.inputs.size() > 2) {
+      graph_.nodes[n].inputs[2] = kAbsent;  // a value that nothing is padded with, of the type that was
     }
     return sink(n);
   }
