@@ -292,6 +292,9 @@ TEST(GeneratedMaps, MoveWhatOperatorsMove) {
       cases.add(node_of("Slice"), {x, one(8), one(16), one(1)}, layout);
       cases.add(node_of("Pad"), {x, longs({8}, {0, 0, 1, 2, 0, 0, 3, 0})}, layout);
       cases.add(node_of("Pad"), {x, longs({8}, {0, 8, -1, 2, 0, 0, 3, -4}), tensor(type, {}, {3})}, layout);
+      for (const char* mode : {"edge", "reflect", "wrap"}) {
+        cases.add(node_of("Pad", {{"mode", mode}}), {x, longs({8}, {0, 0, -1, 2, 1, 0, 3, 0})}, layout);
+      }
       cases.add(node_of("Resize", {{"mode", std::string("nearest")}}), {x, absent(), floats({4}, {1, 1, 2, 2})},
                 layout);
     }

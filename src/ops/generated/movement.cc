@@ -1,10 +1,12 @@
 // Elements moved from where they are to where they go, as an operator's index maps say (index_map.h); and by indices
 // that are looked up.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "ops/generated/rules.h"
 #include "ops/index_map.h"
+#include "ops/movement/pad.h"
 #include "ops/operator_row.h"
 
 namespace convoy::ops::generated {
@@ -161,7 +163,24 @@ Result<Computation> gather(const Described& d) {
   return moved(y, moved_as(y.type), y.dims, {{0, std::move(place)}}, Place::broadcast(y, y.rank()).coordinates);
 }
 
-constexpr NamedRule kRules[] = {{"Gather", gather}};
+// With values of the input, which are looked up along each dim; with one value it is an index map.
+Result<Computation> pad(const Described& d) {
+  CONVOY_TRY(const std::string mode, d.node.text("mode", "constant"));
+  if (mode == "constant") return map_computation(d);
+  CONVOY_TRY(const std::vector<Dims> indices, padded_indices(d.node, d.inputs, d.outputs[0]));
+  Place place{d.inputs[0].desc, {}};
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    Coordinate coordinate = Coordinate::of(static_cast<int>(i));
+    Dims same(indices[i].size());
+    std::iota(same.begin(), same.end(), 0);
+    if (indices[i] != same) coordinate.table.assign(indices[i].begin(), indices[i].end());
+    place.coordinates.push_back(std::move(coordinate));
+  }
+  const TensorDesc& y = d.outputs[0];
+  return moved(y, moved_as(y.type), y.dims, {{0, std::move(place)}}, Place::broadcast(y, y.rank()).coordinates);
+}
+
+constexpr NamedRule kRules[] = {{"Gather", gather}, {"Pad", pad}};
 
 }  // namespace
 

@@ -1,4 +1,6 @@
 // Pad and Tile: every output index maps to an input index by its dim alone.
+#include "ops/movement/pad.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -83,6 +85,13 @@ Result<Pads> read(const NodeDesc& node, std::span<const Input> inputs) {
   return pads;
 }
 
+// Of index i along dim d, of so many in the input.
+std::int64_t from(const Pads& pads, std::int64_t dim, std::size_t d, std::int64_t i) {
+  const Kept kept = pads.kept(d, dim);
+  const std::int64_t at = source(pads.mode, i - pads.before[d] - kept.begin, kept.size());
+  return at < 0 ? at : kept.begin + at;
+}
+
 class Pad final : public Operator {
  public:
   std::vector<int> shape_inputs(const NodeDesc& node) const override {
@@ -122,11 +131,7 @@ class Pad final : public Operator {
     CONVOY_TRY(const double value, node.real("value", 0));
     const TensorDesc& x = inputs[0].desc;
     CONVOY_CHECK(check_mappable(node, outputs[0]));
-    MappedCopy copy(x, outputs[0], [&](int d, std::int64_t i) {
-      const Kept kept = pads.kept(d, x.dims[d]);
-      const std::int64_t at = source(pads.mode, i - pads.before[d] - kept.begin, kept.size());
-      return at < 0 ? at : kept.begin + at;
-    });
+    MappedCopy copy(x, outputs[0], [&](int d, std::int64_t i) { return from(pads, x.dims[d], d, i); });
     std::vector<std::byte> attribute(8);
     store_from_double(x.type, attribute.data(), 0, value);
     return make_plan(node, [attribute, copy](auto in, auto out, const ExecContext& context) -> Result<void> {
@@ -183,6 +188,19 @@ const Pad pad;
 const Tile tile;
 
 }  // namespace
+
+Result<std::vector<Dims>> padded_indices(const NodeDesc& node, std::span<const Input> inputs,
+                                         const TensorDesc& output) {
+  CONVOY_TRY(const Pads pads, read(node, inputs));
+  std::vector<Dims> indices;
+  for (std::size_t d = 0; d < output.dims.size(); ++d) {
+    indices.emplace_back();
+    for (std::int64_t i = 0; i < output.dims[d]; ++i) {
+      indices.back().push_back(from(pads, inputs[0].desc.dims[d], d, i));
+    }
+  }
+  return indices;
+}
 
 std::vector<OperatorRow> pad_rows() {
   return {{"Pad", &pad, images::pad, Rate::moves, values::joined_by(map_of_pad), in_place::never, layouts::plain,
