@@ -457,6 +457,15 @@ TEST_F(WithCudnn, RefusesWhatItWouldComputeWrongly) {
   EXPECT_FALSE(wrong("wgrad:x=f16,1x96x34x18:w=f16,64x96x1x7:y=f16,1x64x36x5:pad=1x1:stride=1x3", 70));
 }
 
+TEST(Cudnn, TanhOfEngine0IsRefused) {
+  const ConvProblem problem = problem_of("fprop:x=f32,1x16x8x8:w=f32,16x16x1x1:bias=1:act=tanh");
+  const auto refusal = known_wrong(problem, 0, 91900, {}, {});
+  ASSERT_TRUE(refusal);
+  EXPECT_NE(refusal->reason.find("act=tanh"), std::string::npos);
+  EXPECT_FALSE(known_wrong(problem, 8, 91900, {}, {}));
+  EXPECT_FALSE(known_wrong(problem_of("fprop:x=f32,1x16x8x8:w=f32,16x16x1x1:bias=1:act=sigmoid"), 0, 91900, {}, {}));
+}
+
 // What was seen in 9.19 is taken to hold until it is known not to; of older versions' engines nothing is known.
 TEST(Cudnn, WhatIsNotVerifiedOfAVersionIsSaid) {
   const ConvProblem problem = problem_of("wgrad:x=f32,8x32x28x28,nhwc:w=f32,32x32x3x3,nhwc:pad=1x1");

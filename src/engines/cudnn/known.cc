@@ -90,6 +90,11 @@ std::optional<Refusal> known_wrong(const ConvProblem& p, std::int64_t engine, in
   }
   // An epilogue is computed in f32, and cuDNN does not say what of a sum is.
   if (auto refusal = refuse_sums_in_f32(p, "cuDNN")) return refusal;
+  // By exponentials, which overflow: 0 of 44, NaN above (H100, f32).
+  if (is_known(version) && engine == 0 && p.epilogue.activation.kind == ActivationKind::tanh) {
+    return Refusal{RefusalCode::epilogue,
+                   "act=tanh: this engine gives wrong results for values of 44 and more (seen in cuDNN 9.19)"};
+  }
   const std::int64_t filters_per_group = p.out_channels() / p.groups;
   if (is_known(version) && is_plain(p) && p.pass == Pass::wgrad && engine == 69 && p.w.dims[1] == 1 &&
       filters_per_group > 1) {
