@@ -33,6 +33,21 @@ class Bounded:
         return self.v.shape
 
 
+def wrong(actual, right):
+    """What is wrong with an output, or None."""
+    if tuple(actual.shape) != right.shape:
+        return f"sizes {actual.shape}, right are {right.shape}"
+    value = actual.astype(np.float64)
+    with np.errstate(all="ignore"):
+        same = (value == right.v) | (np.isnan(value) & np.isnan(right.v))
+        near = np.isfinite(value) & (np.abs(value - right.v) <= right.e)
+    bad = ~(same | near | np.isinf(right.e))
+    if not bad.any():
+        return None
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    return f"{int(bad.sum())} of {bad.size}, first at {list(at)}: {value[at]!r}, right is {right.v[at]!r} +- {right.e[at]:.3g}"
+
+
 def finish(v, e, like="f32"):
     """A value of f32 with error e before it is rounded to f32."""
     with np.errstate(all="ignore"):

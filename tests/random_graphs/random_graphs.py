@@ -23,6 +23,7 @@ import numpy as np
 import onnxruntime
 
 import convoy
+from bounded import wrong
 from graphs import Graph, Invalid
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -36,21 +37,6 @@ ORT_IS_WRONG = {
               "the size rounded down, where ONNX's reference and node tests take the size before that",
     "refused": "wrap of an empty batch, auto_pad=SAME with strides larger than windows, maps of which a size other than N's is 0",
 }
-
-
-def wrong(actual, right):
-    """What is wrong with an output, or None."""
-    if tuple(actual.shape) != right.shape:
-        return f"sizes {actual.shape}, right are {right.shape}"
-    value = actual.astype(np.float64)
-    with np.errstate(all="ignore"):
-        same = (value == right.v) | (np.isnan(value) & np.isnan(right.v))
-        near = np.isfinite(value) & (np.abs(value - right.v) <= right.e)
-    bad = ~(same | near | np.isinf(right.e))
-    if not bad.any():
-        return None
-    at = tuple(int(i) for i in np.argwhere(bad)[0])
-    return f"{int(bad.sum())} of {bad.size}, first at {list(at)}: {value[at]!r}, right is {right.v[at]!r} +- {right.e[at]:.3g}"
 
 
 def onnxruntime_session(model):

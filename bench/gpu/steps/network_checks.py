@@ -1,0 +1,163 @@
+"""Whole networks on a GPU, whether they are right: conformance cases, random graphs, a volume, the sanitizers, how long a start takes."""
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+
+from steps import harness
+
+DATA = harness.HERE / "data" if harness.BUNDLED else pathlib.Path(os.environ.get("CONVOY_DATA", harness.HERE.parent / "shared/data"))
+SHARDS = 10
+GRAPHS, GRAPHS_A_UNIT = 500, 25
+FIRST_SEED = 5000
+SANITIZED = ("squeezenet1_1", "mobilenet_v2", "efficientnet_b0")
+
+
+def run(model, *flags, seconds=harness.UNIT_SECONDS, **environment):
+    """What convoy run tells of a network on the GPU, or why it doesn't."""
+    code, out, err = harness.command([harness.CONVOY, "run", model, "--device", "cuda", "--no-db", "--json", *flags], seconds, **environment)
+    return json.loads(out) if code == 0 else {"broken": {"exit_code": code, "stderr": err[-1500:]}}
+
+
+class Conformance(harness.Step):
+    """ONNX's conformance cases and the cases from the field, as networks on the GPU"""
+    jobs = 5
+
+    def units(self):
+        return list(range(SHARDS))
+
+    def run(self, shard):
+        folders = [DATA / "conformance", DATA / "field"]
+        cases = sorted(path.parent for folder in folders if folder.exists() for path in folder.rglob("model.onnx"))
+        with tempfile.TemporaryDirectory() as folder:
+            for case in cases[shard::SHARDS]:
+                link = pathlib.Path(folder) / case.relative_to(DATA)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(case)
+            code, out, err = harness.command([harness.CONVOY, "conformance", folder, "--device", "cuda", "--threads", "1", "--json"])
+        try:
+            return {"cases": json.loads(out)["cases"]}
+        except ValueError:
+            return {"broken": {"exit_code": code, "stderr": err[-2000:]}}
+
+    def summary(self, rows):
+        cases = [case for row in rows for case in row.get("cases", [])]
+        of = lambda status: [case["name"] for case in cases if case["status"] == status]  # noqa: E731
+        return {"passed": len(of("passed")), "failed": of("failed"), "unsupported": of("unsupported"),
+                "broken": [row["broken"] for row in rows if "broken" in row]}
+
+
+class Random(harness.Step):
+    """random graphs (tests/random_graphs) on the GPU, a process each, against f64 with error bounds"""
+    jobs = 6
+
+    def units(self):
+        return [[first, GRAPHS_A_UNIT] for first in range(FIRST_SEED, FIRST_SEED + GRAPHS, GRAPHS_A_UNIT)]
+
+    def run(self, unit):
+        sys.path.insert(0, str(harness.HERE / "tests/random_graphs"))
+        import numpy as np
+        from bounded import Invalid, wrong
+        from graphs import Graph
+        from onnx import numpy_helper
+        found = {"runs": 0, "outputs": 0, "wrong": []}
+        for seed in range(unit[0], unit[0] + unit[1]):
+            graph = Graph(seed)
+            if not graph.outputs:
+                continue
+            with tempfile.TemporaryDirectory() as name, np.errstate(all="ignore"):
+                folder = pathlib.Path(name)
+                (folder / "model.onnx").write_bytes(graph.model())
+                for k in (0, 3) if graph.free != "none" else (0,):  # 3 is a batch of 0
+                    try:
+                        right = graph.evaluate(k)
+                    except Invalid:
+                        continue
+                    inputs = []
+                    for each, array in graph.inputs(k).items():
+                        file = folder / f"{each}.pb"
+                        file.write_bytes(numpy_helper.from_array(np.ascontiguousarray(array), each).SerializeToString())
+                        inputs += ["--input", f"{each}={file}"]
+                    told = run(folder / "model.onnx", *inputs, "--raw", "--repeat", 1, "--warmup", 0, "--threads", 1, "--output-dir", folder / str(k))
+                    found["runs"] += 1
+                    if "broken" in told:
+                        found["wrong"].append([seed, k, told["broken"]])
+                        continue
+                    for output in graph.outputs:
+                        found["outputs"] += 1
+                        text = wrong(np.load(folder / str(k) / f"{output}.npy"), right[output])
+                        if text:
+                            found["wrong"].append([seed, k, f"output {output}: {text}"])
+        return found
+
+    def summary(self, rows):
+        return {"graphs": GRAPHS, "runs": sum(row["runs"] for row in rows), "outputs": sum(row["outputs"] for row in rows),
+                "wrong": [each for row in rows for each in row["wrong"]]}
+
+
+class Volume(harness.Step):
+    """the 256^3 MRI through meshnet: counts of labels and times beside the processor's"""
+
+    def units(self):
+        return ["cuda", "cpu"]
+
+    def run(self, device):
+        model = DATA / "models/meshnet_gwm_5ch/model.onnx"
+        volume = DATA / "images/t1_brain_mri_256.nii.gz"
+        if not model.exists():
+            return {"device": device, "not_run": "there is no data"}
+        told = run(model, "--input", volume, "--argmax", "--repeat", 3, "--warmup", 1, *(["--device", "cpu"] if device == "cpu" else []))
+        return {"device": device, **{key: told.get(key) for key in ("seconds", "device_seconds", "prepare_seconds", "outputs", "broken")}}
+
+    def summary(self, rows):
+        return {"rows": rows, "same_labels": rows[0].get("outputs") is not None and rows[0]["outputs"] == rows[1]["outputs"]}
+
+
+class Sanitized(harness.Step):
+    """compute-sanitizer on runs of three networks: memcheck of all kernels, racecheck of Convoy's own"""
+    jobs = 6
+
+    def units(self):
+        return [[tool, network] for network in SANITIZED for tool in ("memcheck", "racecheck")]
+
+    def run(self, unit):
+        tool, network = unit
+        if shutil.which("compute-sanitizer") is None:
+            return {"tool": tool, "network": network, "not_run": "there is no compute-sanitizer here"}
+        own = ["--engines", "cuda.*"] if tool == "racecheck" else []
+        code, out, err = harness.command(["compute-sanitizer", "--tool", tool, "--error-exitcode", 9, harness.CONVOY, "run", f"zoo:{network}", "--random-inputs",
+                                          "--precision", "f16", "--device", "cuda", "--no-db", "--repeat", 2, "--warmup", 1, *own])
+        return {"tool": tool, "network": network, "exit_code": code, "tail": (out + err)[-400:]}
+
+    def summary(self, rows):
+        return {"failed": [row for row in rows if row.get("exit_code")], "units": rows}
+
+
+class Start(harness.Step):
+    """from the start of the process to the output of ResNet-50 in f16: nothing cached, all on disk, another batch size"""
+
+    def units(self):
+        return ["resnet50"]
+
+    def run(self, network):
+        sys.path.insert(0, str(harness.HERE / "bench/gpu"))
+        import peer_networks
+        import torch
+        rows = []
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            module = peer_networks.folded(network).half()
+            peer_networks.export(module, torch.zeros(1, *peer_networks.dims(network), dtype=torch.float16), folder / "free.onnx")
+            for batch, what in ((1, "nothing cached"), (1, "all on disk"), (32, "another batch size"), (32, "all on disk")):
+                peer_networks.with_batch(folder / "free.onnx", batch, folder / "model.onnx")
+                begin = time.monotonic()
+                told = run(folder / "model.onnx", "--random-inputs", "--repeat", 1, "--warmup", 0, CONVOY_KERNEL_CACHE=str(folder / "kernels"))
+                rows.append({"batch": batch, "what": what, "process_seconds": round(time.monotonic() - begin, 2),
+                             **{key: told.get(key) for key in ("prepare_seconds", "first_run_seconds", "broken")}})
+        return {"rows": rows}
+
+    def summary(self, rows):
+        return rows[0]
