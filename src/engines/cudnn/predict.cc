@@ -19,13 +19,14 @@ bool is_bounded(const ConvProblem& p, std::int64_t engine) {
   return engine == 0 && p.epilogue.activation.kind == ActivationKind::clip;
 }
 
-// Engines whose epilogue has other activations than ReLU are compiled at run time for it, and slower: of 1x1
-// convolutions of 128 pictures in f16 with swish, gelu or ReLU6 1.3 to 2.5 times (H100, cuDNN 9.19).
-constexpr double kCompiled = 1.5;
-bool is_compiled_epilogue(const ConvProblem& p) {
+// Engines whose epilogue has other activations than ReLU are compiled at run time for it, and no faster than these
+// outputs a second of a multiprocessor (1x1 convolutions of 128 pictures in f16 on an H100, cuDNN 9.19).
+double compiled_epilogue_seconds(const ConvProblem& p, double sms) {
   const ActivationKind kind = p.epilogue.activation.kind;
   const bool halves = p.x.type == DataType::f16 || p.x.type == DataType::bf16;
-  return halves && kind != ActivationKind::identity && kind != ActivationKind::relu;
+  if (!halves || kind == ActivationKind::identity || kind == ActivationKind::relu) return 0;
+  const bool is_gelu = kind == ActivationKind::gelu || kind == ActivationKind::gelu_tanh;
+  return static_cast<double>(p.out().elements()) / (sms * (is_gelu ? 2.1e9 : 4.2e9));
 }
 
 // Dense multiply-adds count as two; rates of a streaming multiprocessor at its usual clock.
@@ -47,6 +48,8 @@ double flops_per_sm(const ConvProblem& p, int architecture) {
 // The share of the floor that cuDNN reaches. Few channels a group leave the tensor cores empty.
 double share(const ConvProblem& p) {
   if (p.is_depthwise()) return p.pass == Pass::wgrad ? 0.15 : 0.3;
+  // Transposed ones with a bias run on an engine that is compiled for it: U-Net's, on an H100.
+  if (p.pass == Pass::dgrad && p.epilogue.bias) return 0.25;
   const std::int64_t narrow = std::min(p.w.dims[1], p.out_channels() / p.groups);
   if (narrow < 8) return 0.08;
   return narrow < 32 ? 0.25 : 0.6;
@@ -71,8 +74,8 @@ double first_choice_seconds(const ConvProblem& problem, const CudaDevice& device
   const auto sms = static_cast<double>(std::max(device.sm_count, 1));
   const double products = flops(problem) / (flops_per_sm(problem, device.architecture) * sms);
   const double bytes = bytes_moved(problem) / cuda::memory_bytes_per_second(device);
-  const double compiled = is_compiled_epilogue(problem) ? kCompiled : 1;
-  return kLaunchSeconds + compiled * std::max(products, bytes) / share(problem) + own_copies_seconds(problem, device);
+  const double seconds = std::max(std::max(products, bytes) / share(problem), compiled_epilogue_seconds(problem, sms));
+  return kLaunchSeconds + seconds + own_copies_seconds(problem, device);
 }
 
 double predict(const ConvProblem& problem, Survey& survey, std::int64_t engine, const KnobValues& knobs,

@@ -102,7 +102,7 @@ WORK_KERNEL(__launch_bounds__(threads, MIN_BLOCKS), pointwise,
 #pragma unroll
   for (int step = 0; step < ahead; ++step) start(step);
 
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
   const int own_m = warp / WARPS_N * warp_m, own_n = warp % WARPS_N * warp_n;
   float sums[warp_m / 16][warp_n / 8][4] = {};
 #pragma unroll 1

@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::array<PointwiseTile, 8> kTiles = {{{128, 64, 4, 2, 3},
                                                   {128, 128, 2, 4, 2},
-                                                  {64, 128, 2, 4, 3},
+                                                  {64, 128, 2, 4, 2},
                                                   {128, 32, 4, 1, 4},
                                                   {128, 16, 4, 1, 4},
                                                   {64, 64, 2, 2, 4},
                                                   {64, 32, 4, 1, 6},
                                                   {32, 32, 2, 1, 8}}};
 constexpr std::int64_t kPad = 16;  // bytes behind a row in shared memory
-constexpr double kLaunchSeconds = 2e-6;
+constexpr double kLaunchSeconds = 1.5e-6;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -57,10 +57,28 @@ Dims three(const Dims& dims, std::size_t from) {
   return made;
 }
 
-// What a multiprocessor's tensor cores reach in a tile, of 5e12 a second: small ones wait for shared memory.
+// What a multiprocessor's tensor cores reach in a tile, of 5e12 a second: small ones wait for shared memory. Measured
+// on an H100, as all that follows.
 double share_of(const PointwiseTile& tile) {
   const int outputs = tile.m * tile.n;
-  return outputs >= 128 * 128 ? 0.5 : outputs >= 128 * 64 ? 0.42 : outputs >= 64 * 64 ? 0.32 : 0.2;
+  return outputs >= 128 * 64 ? 0.36 : outputs >= 64 * 64 ? 0.28 : 0.18;
+}
+
+// Outputs a second of a multiprocessor, which the activation decides.
+double outputs_per_second(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::gelu:
+    case ActivationKind::gelu_tanh:
+    case ActivationKind::mish:
+      return 2.6e9;
+    case ActivationKind::sigmoid:
+    case ActivationKind::swish:
+    case ActivationKind::tanh:
+    case ActivationKind::elu:
+      return 4.6e9;
+    default:
+      return 12e9;
+  }
 }
 
 }  // namespace
@@ -84,23 +102,24 @@ PointwiseShape pointwise_shape(const ConvProblem& problem) {
   return shape;
 }
 
-// The slowest of the tensor cores, whose last blocks may leave most of them empty, and memory; and what a block takes
-// until its first products and for each tile of k, where few blocks hide it.
+// The slowest of the tensor cores, whose last blocks may leave most of them empty, the epilogue, of whole tiles, and
+// memory; where few blocks hide it, what each tile of k takes.
 double predicted_seconds(const PointwiseShape& shape, const PointwiseTile& tile, const ConvProblem& problem,
                          const CudaDevice& device) {
   const auto sms = static_cast<double>(std::max(device.sm_count, 1));
   const auto blocks = static_cast<double>(ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n));
   const auto steps = static_cast<double>(ceil_div(shape.k, depth_of(shape)));
-  const double tile_flops = 2.0 * tile.m * tile.n * depth_of(shape) * steps;
+  const double outputs = 1.0 * tile.m * tile.n, tile_flops = 2 * outputs * depth_of(shape) * steps;
   const double rate = (device.architecture >= 90 ? 5e12 : 2.2e12) * share_of(tile);
   const double rounds = blocks <= sms ? 1 : std::max(blocks / sms, 1.5);
+  const double epilogue = rounds * outputs / outputs_per_second(problem.epilogue.activation.kind);
   const double bandwidth = memory_bytes_per_second(device);
   // Tiles of n read in again, from the L2 cache.
   const double again =
       2.0 * static_cast<double>(shape.m * shape.k) * (static_cast<double>(ceil_div(shape.n, tile.n)) - 1);
-  const double memory = bytes_moved(problem) / (0.6 * bandwidth) + again / (1.5 * bandwidth);
-  const double latency = 1.5e-6 + steps * 0.15e-6;
-  return kLaunchSeconds + std::max({rounds * tile_flops / rate, memory, latency}) + 0.3 * latency;
+  const double memory = bytes_moved(problem) / (0.62 * bandwidth) + again / (2 * bandwidth);
+  const double apart = shape.strided ? 1.3 : 1;  // rows that lie apart
+  return kLaunchSeconds + std::max(apart * std::max({rounds * tile_flops / rate, memory, epilogue}), steps * 0.7e-6);
 }
 
 std::vector<PointwiseTile> pointwise_tiles(const PointwiseShape& shape, const ConvProblem& problem,

@@ -8,6 +8,8 @@
 
 #include "machine.cuh"
 
+#undef __launch_bounds__
+#define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
 #define __host__
 
