@@ -6,8 +6,8 @@
 
 #include "ops/generated/rules.h"
 #include "ops/index_map.h"
-#include "ops/movement/pad.h"
 #include "ops/operator_row.h"
+#include "ops/padding.h"
 
 namespace convoy::ops::generated {
 namespace {

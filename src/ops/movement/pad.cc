@@ -1,5 +1,4 @@
 // Pad and Tile: every output index maps to an input index by its dim alone.
-#include "ops/movement/pad.h"
 
 #include <fmt/format.h>
 
@@ -10,6 +9,7 @@
 #include "ops/movement/map_copy.h"
 #include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
+#include "ops/padding.h"
 
 namespace convoy::ops {
 namespace {
