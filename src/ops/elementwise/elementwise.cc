@@ -143,11 +143,13 @@ class ElementwisePlan {
         along(in, y, begin, end);
       } else if (in_runs_) {
         loop_.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+          if (step_loop_) {
+            return step_loop_([&](int k) { return element(in[k], at[k + 1]); }, result(y, at[0]), count);
+          }
           ElementRow rows[Program::kMostInputs];
           for (std::size_t k = 0; k < kinds_.size(); ++k) {
             rows[k] = {element(in[k], at[k + 1]), loop_.inner_stride(static_cast<int>(k) + 1)};
           }
-          if (step_loop_) return step_loop_(rows, result(y, at[0]), count);
           compute(rows, result(y, at[0]), count);
         });
       } else {

@@ -56,8 +56,10 @@ class StepLoop {
       : loop_(loop), a_(step.a), b_(step.b), c_(step.c), inputs_(inputs), constant_(constant) {}
 
   [[gnu::always_inline]] explicit operator bool() const { return loop_ != nullptr; }
-  [[gnu::always_inline]] void operator()(const ElementRow* inputs, void* y, std::int64_t count) const {
-    const auto value = [&](int k) { return k < inputs_ ? inputs[k].data : &constant_; };
+  // input(k): where input k's elements are.
+  template <class F>
+  [[gnu::always_inline]] void operator()(F input, void* y, std::int64_t count) const {
+    const auto value = [&](int k) __attribute__((always_inline)) { return k < inputs_ ? input(k) : &constant_; };
     loop_(value(a_), value(b_), value(c_), y, count);
   }
 
