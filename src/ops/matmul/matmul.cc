@@ -1,9 +1,10 @@
-// MatMul and Gemm: rows of a matrix times a vector by loops of our own, other products in floats by oneDNN (halves
-// through f32), f64 by panels, plain loops for the rest.
+// MatMul and Gemm: rows of a matrix times a vector by loops of our own, other products in f32 by oneDNN (halves through
+// f32) or panels, f64 by panels, plain loops for integers.
 #include "ops/matmul/matmul.h"
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstring>
 
 #include "ops/from_real.h"
@@ -71,12 +72,22 @@ void merge_batches(MatMulShape& shape, const Dims& a) {
 
 using Bias = ProductBias;
 
-// c = alpha * a . b + beta * bias with oneDNN; null where it can't.
-std::unique_ptr<OpPlan> onednn_matmul(const std::string& name, const MatMulShape& shape, DataType type,
-                                      const Bias& bias, int threads) {
-  // alpha would have to be a run-time scale; the loops' callers pass it on only where it is 1.
+// Rows of b that lie a power of two apart fall into the same few sets of a cache, and oneDNN's products read many of
+// them again for each block of a's rows. Panels read each once: with b in the caches, products of 8 to 64 rows took
+// 0.62 to 1.03 of its time (Zen 5; 49 rows by 512 x 2048: 0.86), with b in memory as long. With other distances, or
+// more rows, oneDNN's were faster, by up to a tenth.
+bool faster_by_panels(const MatMulShape& shape, Isa isa) {
+  const auto n = static_cast<std::uint64_t>(shape.n);
+  return isa >= Isa::avx512 && shape.m >= 8 && shape.m <= 64 && shape.k >= 512 && n >= 512 && std::has_single_bit(n) &&
+         shape.b_row == shape.n && shape.b_column == 1;
+}
+
+// c = alpha * a . b + beta * bias in f32 with oneDNN; null where it can't.
+std::unique_ptr<OpPlan> onednn_matmul(const MatMulShape& shape, const Bias& bias, int threads) {
+  constexpr DataType type = DataType::f32;
+  // alpha would have to be a run-time scale.
   if (bias.alpha != 1 || (bias.beta != 0 && bias.beta != 1)) return nullptr;
-  if (type != DataType::f32 || shape.batches() * shape.m * shape.n == 0 || shape.k == 0) return nullptr;
+  if (shape.batches() * shape.m * shape.n == 0 || shape.k == 0) return nullptr;
   if (shape.batch.size() > 10) return nullptr;
   const auto desc = [&](Dims batch_strides, std::int64_t rows, std::int64_t columns, std::int64_t row,
                         std::int64_t column) {
@@ -110,7 +121,7 @@ std::unique_ptr<OpPlan> onednn_matmul(const std::string& name, const MatMulShape
       arguments.push_back({DNNL_ARG_BIAS, Argument::From::input, 2, added});
     }
     auto plan = onednn::make_plan(
-        name, threads, arguments, [&](const dnnl::engine& engine, const dnnl::primitive_attr& attributes) {
+        "matmul", threads, arguments, [&](const dnnl::engine& engine, const dnnl::primitive_attr& attributes) {
           return bias.beta == 1 ? dnnl::matmul::primitive_desc(engine, a, b, added, c, attributes)
                                 : dnnl::matmul::primitive_desc(engine, a, b, c, attributes);
         });
@@ -121,29 +132,19 @@ std::unique_ptr<OpPlan> onednn_matmul(const std::string& name, const MatMulShape
 }
 
 // Integers wrap around, unless they are scaled by reals.
-template <class T>
-using Accumulator = std::conditional_t<std::is_integral_v<T>,
-                                       std::conditional_t<sizeof(T) <= 4, std::uint32_t, std::uint64_t>, Compute<T>>;
-
-std::unique_ptr<OpPlan> loop_plan(const NodeDesc& node, const MatMulShape& shape, DataType type, const Bias& bias) {
-  return dispatch<kMathNumeric>(type, [&]<class T>(Tag<T>) {
+std::unique_ptr<OpPlan> integer_plan(const NodeDesc& node, const MatMulShape& shape, DataType type, const Bias& bias) {
+  return dispatch<kIntegers>(type, [&]<class T>(Tag<T>) {
     return make_plan(node, [shape, bias](auto in, auto out, const ExecContext& context) -> Result<void> {
-      using Acc = Accumulator<T>;
+      using Acc = std::conditional_t<sizeof(T) <= 4, std::uint32_t, std::uint64_t>;
       const auto load = [](T value, std::int64_t, std::int64_t) { return static_cast<Acc>(value); };
       const T* added = bias.beta != 0 ? static_cast<const T*>(in[2]) : nullptr;
       const auto finish = [&](Acc sum, std::int64_t, std::int64_t i, std::int64_t j) {
-        const auto value =
-            added == nullptr ? Compute<T>(0) : static_cast<Compute<T>>(added[i * bias.row + j * bias.column]);
+        const T value = added == nullptr ? T(0) : added[i * bias.row + j * bias.column];
         const bool scaled = bias.alpha != 1 || (added != nullptr && bias.beta != 1);
-        if constexpr (std::is_integral_v<T>) {
-          using Sum = std::conditional_t<std::is_signed_v<T>, std::make_signed_t<Acc>, Acc>;
-          if (!scaled) return static_cast<T>(sum + static_cast<Acc>(value));
-          return from_real<T>(bias.alpha * static_cast<double>(static_cast<Sum>(sum)) +
-                              bias.beta * static_cast<double>(value));
-        } else {
-          if (!scaled) return T(sum + value);
-          return T(sum * static_cast<Acc>(bias.alpha) + static_cast<Acc>(bias.beta * value));
-        }
+        using Sum = std::conditional_t<std::is_signed_v<T>, std::make_signed_t<Acc>, Acc>;
+        if (!scaled) return static_cast<T>(sum + static_cast<Acc>(value));
+        return from_real<T>(bias.alpha * static_cast<double>(static_cast<Sum>(sum)) +
+                            bias.beta * static_cast<double>(value));
       };
       matmul_loops<Acc>(shape, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]), static_cast<T*>(out[0]),
                         load, load, finish, context);
@@ -283,9 +284,7 @@ class Gemm final : public Operator {
     CONVOY_TRY(const Bias bias, gemm_bias(node, inputs, shape));
     if (auto plan = vector_plan(node, shape, outputs[0].type, bias, request)) return plan;
     if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
-    if (auto plan = onednn_matmul("gemm", shape, outputs[0].type, bias, request.threads)) return plan;
-    if (outputs[0].type == DataType::f64) return panel_matmul(node, shape, bias, request);
-    return loop_plan(node, shape, outputs[0].type, bias);
+    return product_plan(node, shape, outputs[0].type, request, bias);
   }
 };
 
@@ -310,9 +309,11 @@ Result<Product> product_of(const NodeDesc& node, std::span<const Input> inputs) 
 
 std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& shape, DataType type,
                                      const PlanRequest& request, const ProductBias& bias) {
-  if (auto plan = onednn_matmul("matmul", shape, type, bias, request.threads)) return plan;
-  if (type == DataType::f64) return panel_matmul(node, shape, bias, request);
-  return loop_plan(node, shape, type, bias);
+  if (contains(kIntegers, type)) return integer_plan(node, shape, type, bias);
+  if (type == DataType::f32 && !faster_by_panels(shape, request.cpu.isa)) {
+    if (auto plan = onednn_matmul(shape, bias, request.threads)) return plan;
+  }
+  return panel_matmul(node, shape, type, bias, request);
 }
 
 std::vector<OperatorRow> matmul_rows() {

@@ -40,7 +40,7 @@ struct Product {
 Result<Product> product_of(const NodeDesc& node, std::span<const Input> inputs);
 
 // c = a . b of inputs 0 and 1 (and bias, which is input 2), all of `type` (numeric, no halves): f32 by oneDNN where it
-// has strides like these, f64 by panels, else plain loops.
+// has strides like these and isn't slower, other f32 and f64 by panels, integers by plain loops.
 std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& shape, DataType type,
                                      const PlanRequest& request, const ProductBias& bias = {});
 

@@ -54,36 +54,83 @@ TEST(MatMul, Large) {
             {floats({m, n}, c)}, 1e-5);
 }
 
-// Few rows and many, parts of blocks, matrices that lie the other way, and what is added to them.
-TEST(Gemm, Doubles) {
-  for (const auto& [m, n, k] :
-       {std::array<std::int64_t, 3>{1, 70, 40}, {3, 33, 17}, {4, 1, 300}, {7, 65, 1}, {97, 70, 129}, {5, 3, 0}}) {
+// c = a . b, or 0.5 * a . b + 2 * bias, from sums in f64; variants: a or b transposed, with a bias of a column or a
+// row.
+void expect_gemm(DataType type, std::int64_t m, std::int64_t n, std::int64_t k, int variant, double tolerance) {
+  SCOPED_TRACE(fmt::format("{} {}x{}x{}, {}", name_of(type), m, n, k, variant));
+  const bool transpose_a = variant % 2 != 0, transpose_b = variant / 2 % 2 != 0, added = variant / 4 != 0;
+  const auto a = spread(m * k, -1, 1), b = spread(k * n, -1, 1), bias = spread(variant % 3 == 0 ? n : m, -1, 1);
+  std::vector<double> a_stored(m * k), b_stored(k * n), c(m * n);
+  for (std::int64_t l = 0; l < k; ++l) {
+    for (std::int64_t i = 0; i < m; ++i) a_stored[transpose_a ? l * m + i : i * k + l] = a[i * k + l];
+    for (std::int64_t j = 0; j < n; ++j) b_stored[transpose_b ? j * k + l : l * n + j] = b[l * n + j];
+  }
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t l = 0; l < k; ++l) c[i * n + j] += a[i * k + l] * b[l * n + j];
+      if (added) c[i * n + j] = 0.5 * c[i * n + j] + 2 * (variant % 3 == 0 ? bias[j] : bias[i]);
+    }
+  }
+  std::map<std::string, Attribute> attributes{{"transA", std::int64_t{transpose_a}},
+                                              {"transB", std::int64_t{transpose_b}}};
+  std::vector<HostTensor> inputs{tensor(type, transpose_a ? Dims{k, m} : Dims{m, k}, a_stored),
+                                 tensor(type, transpose_b ? Dims{n, k} : Dims{k, n}, b_stored)};
+  if (added) {
+    attributes["alpha"] = 0.5;
+    attributes["beta"] = 2.0;
+    inputs.push_back(tensor(type, variant % 3 == 0 ? Dims{n} : Dims{m, 1}, bias));
+  }
+  expect_op(node_of("Gemm", attributes), inputs, {tensor(type, {m, n}, c)}, tolerance, tolerance);
+}
+
+// Few rows and many, parts of blocks, matrices that lie the other way, and what is added to them. In f32 those that are
+// scaled are by panels, and small products of any kind.
+TEST(Gemm, ByPanels) {
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 70, 40},
+                                {3, 33, 17},
+                                {4, 1, 300},
+                                {7, 65, 1},
+                                {97, 70, 129},
+                                {15, 64, 257},
+                                {5, 3, 0}}) {
     for (int variant = 0; variant < 8; ++variant) {
-      SCOPED_TRACE(fmt::format("{}x{}x{}, {}", m, n, k, variant));
-      const bool transpose_a = variant % 2 != 0, transpose_b = variant / 2 % 2 != 0, added = variant / 4 != 0;
-      const auto a = spread(m * k, -1, 1), b = spread(k * n, -1, 1), bias = spread(variant % 3 == 0 ? n : m, -1, 1);
-      std::vector<double> a_stored(m * k), b_stored(k * n), c(m * n);
-      for (std::int64_t l = 0; l < k; ++l) {
-        for (std::int64_t i = 0; i < m; ++i) a_stored[transpose_a ? l * m + i : i * k + l] = a[i * k + l];
-        for (std::int64_t j = 0; j < n; ++j) b_stored[transpose_b ? j * k + l : l * n + j] = b[l * n + j];
-      }
+      expect_gemm(DataType::f64, m, n, k, variant, 1e-12);
+      expect_gemm(DataType::f32, m, n, k, variant, 2e-5);
+    }
+  }
+}
+
+// Rows of b that lie a power of two apart: numbers of rows about the bounds of tiles and of what goes by panels.
+TEST(MatMul, RowsPowersOfTwoApart) {
+  const std::int64_t n = 512, k = 515;
+  const auto plain = spread(k * n, -1, 1), bias = spread(n, -1, 1);
+  auto special = plain;
+  special[300 * n + 5] = INFINITY;  // of a's signs, down a column
+  special[514 * n + 511] = NAN;     // of the last term of the last column
+  auto both = plain;
+  both.insert(both.end(), special.begin(), special.end());
+  for (const std::int64_t m : {7, 8, 9, 13, 49, 64, 65}) {
+    SCOPED_TRACE(m);
+    auto a = spread(m * k, -1, 1);
+    a[(m - 1) * k + 3] = NAN;  // a row
+    const auto product = [&](const std::vector<double>& b, double beta) {
+      std::vector<double> c(m * n);
       for (std::int64_t i = 0; i < m; ++i) {
-        for (std::int64_t j = 0; j < n; ++j) {
-          for (std::int64_t l = 0; l < k; ++l) c[i * n + j] += a[i * k + l] * b[l * n + j];
-          if (added) c[i * n + j] = 0.5 * c[i * n + j] + 2 * (variant % 3 == 0 ? bias[j] : bias[i]);
+        for (std::int64_t j = 0; j < n; ++j) c[i * n + j] = beta * bias[j];
+        for (std::int64_t l = 0; l < k; ++l) {
+          for (std::int64_t j = 0; j < n; ++j) c[i * n + j] += a[i * k + l] * b[l * n + j];
         }
       }
-      std::map<std::string, Attribute> attributes{{"transA", std::int64_t{transpose_a}},
-                                                  {"transB", std::int64_t{transpose_b}}};
-      std::vector<HostTensor> inputs{tensor(DataType::f64, transpose_a ? Dims{k, m} : Dims{m, k}, a_stored),
-                                     tensor(DataType::f64, transpose_b ? Dims{n, k} : Dims{k, n}, b_stored)};
-      if (added) {
-        attributes["alpha"] = 0.5;
-        attributes["beta"] = 2.0;
-        inputs.push_back(tensor(DataType::f64, variant % 3 == 0 ? Dims{n} : Dims{m, 1}, bias));
-      }
-      expect_op(node_of("Gemm", attributes), inputs, {tensor(DataType::f64, {m, n}, c)}, 1e-12, 1e-12);
-    }
+      return c;
+    };
+    const HostTensor x = floats({m, k}, a), y = floats({k, n}, special), z = floats({n}, bias);
+    const auto c = product(special, 0), more = product(special, 1);
+    expect_op(node_of("MatMul"), {x, y}, {floats({m, n}, c)}, 1e-4, 1e-5);
+    expect_op(node_of("Gemm"), {x, y, z}, {floats({m, n}, more)}, 1e-4, 1e-5);
+    expect_op(node_of("MatMul", {{"bias", std::int64_t{1}}}), {x, y, z}, {floats({m, n}, more)}, 1e-4, 1e-5);
+    auto batches = product(plain, 0);
+    batches.insert(batches.end(), c.begin(), c.end());
+    expect_op(node_of("MatMul"), {x, floats({2, k, n}, both)}, {floats({2, m, n}, batches)}, 1e-4, 1e-5);
   }
 }
 
@@ -189,6 +236,22 @@ TEST(Einsum, Contracts) {
   expect_refused(of("i1->i"), {a}, "term 0 names 1 dims");
   expect_refused(of("......ij->ij"), {a}, "no list of letters");
   expect_refused(node_of("Einsum"), {a}, "term 0 names 0 dims");
+}
+
+// Matrices whose rows are those of another dim in turn: by panels, which take full ones where they lie.
+TEST(Einsum, RowsThatLieApart) {
+  const std::int64_t batch = 3, m = 13, k = 9, n = 70;
+  const auto a = spread(batch * m * k, -1, 1), b = spread(k * batch * n, -1, 1);
+  std::vector<double> c(batch * m * n);
+  for (std::int64_t i = 0; i < batch * m; ++i) {
+    for (std::int64_t l = 0; l < k; ++l) {
+      for (std::int64_t j = 0; j < n; ++j) c[i * n + j] += a[i * k + l] * b[(l * batch + i / m) * n + j];
+    }
+  }
+  for (const DataType type : {DataType::f32, DataType::f64}) {
+    expect_op(node_of("Einsum", {{"equation", "bik,kbj->bij"}}),
+              {tensor(type, {batch, m, k}, a), tensor(type, {k, batch, n}, b)}, {tensor(type, {batch, m, n}, c)}, 1e-5);
+  }
 }
 
 // Random equations of two or three operands beside sums in f64, element by element.

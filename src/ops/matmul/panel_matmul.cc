@@ -7,29 +7,29 @@
 namespace convoy::ops {
 namespace {
 
-// A block of c is kRows x kColumns; kDepth terms of its sums at a time, whose panel of b stays in L1 (32 KB). Packing
-// the panel takes about as long as the product with 8 rows.
+// A block of c is kRows x kColumns; kDepth terms of its sums at a time, whose panel of b stays in L1 (16 or 32 KB).
 constexpr std::int64_t kRows = 96, kPanels = 2, kColumns = kPanels * kPanel, kDepth = 128;
-constexpr std::int64_t kAtOnce = 6;  // rows
 // Of fewer rows a product waits for b, which is then read where it lies.
 constexpr std::int64_t kFewRows = 4;
 
+template <class T>
 struct Buffers {
-  double panel[kDepth * kPanel];
-  double a[kRows * kDepth];  // where a's rows don't lie in memory as rows
-  double c[kRows * kColumns];
+  T panel[kDepth * kPanel];
+  T a[kRows * kDepth];  // where a's rows don't lie in memory as rows
+  T c[kRows * kColumns];
 };
 
+template <class T>
 class PanelMatmul {
  public:
-  PanelMatmul(const MatMulShape& shape, const ProductBias& bias, PanelProduct<double> product)
-      : s_(shape), bias_(bias), product_(product) {}
+  PanelMatmul(const MatMulShape& shape, const ProductBias& bias, Isa isa)
+      : s_(shape), bias_(bias), product_(panel_product<T>(isa)), packing_product_(packing_product<T>(isa)) {}
 
   void operator()(std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) const {
-    const auto* const a = static_cast<const double*>(in[0]);
-    const auto* const b = static_cast<const double*>(in[1]);
-    const auto* const added = bias_.beta != 0 ? static_cast<const double*>(in[2]) : nullptr;
-    auto* const c = static_cast<double*>(out[0]);
+    const auto* const a = static_cast<const T*>(in[0]);
+    const auto* const b = static_cast<const T*>(in[1]);
+    const auto* const added = bias_.beta != 0 ? static_cast<const T*>(in[2]) : nullptr;
+    auto* const c = static_cast<T*>(out[0]);
     const bool few = s_.m < kFewRows;
     const std::int64_t row_blocks = std::max<std::int64_t>(1, (s_.m + kRows - 1) / kRows);
     const std::int64_t rows = (s_.m + row_blocks * kAtOnce - 1) / (row_blocks * kAtOnce) * kAtOnce;
@@ -38,7 +38,7 @@ class PanelMatmul {
     const std::int64_t cost =
         std::max<std::int64_t>(1, std::min(rows, s_.m)) * kColumns * std::max<std::int64_t>(1, s_.k);
     parallel_for_thread(context, blocks, cost, [&](std::int64_t begin, std::int64_t end, int thread) {
-      Buffers& buffers = static_cast<Buffers*>(context.workspace)[thread];
+      Buffers<T>& buffers = static_cast<Buffers<T>*>(context.workspace)[thread];
       for (std::int64_t block = begin; block < end; ++block) {
         const std::int64_t column = block % column_blocks * kColumns, row = block / column_blocks % row_blocks * rows;
         const std::int64_t height = std::min(rows, s_.m - row), width = std::min(kColumns, s_.n - column);
@@ -50,52 +50,78 @@ class PanelMatmul {
           of_b += at * s_.b_batch[d];
           of_c += at * s_.c_batch[d];
         }
-        std::fill_n(buffers.c, height * kColumns, 0.0);
+        const T* const more = added == nullptr ? nullptr : added + row * bias_.row + column * bias_.column;
+        start(more, height, width, buffers.c);
         if (few) {
           sum_few(a + of_a, b + of_b, height, width, buffers);
         } else {
           sum(a + of_a, b + of_b, height, width, buffers);
         }
-        const double* const more = added == nullptr ? nullptr : added + row * bias_.row + column * bias_.column;
-        for (std::int64_t i = 0; i < height; ++i) {
-          if (more == nullptr && bias_.alpha == 1 && s_.c_column == 1) {
-            std::copy_n(buffers.c + i * kColumns, width, c + of_c + i * s_.c_row);
-            continue;
-          }
-          for (std::int64_t j = 0; j < width; ++j) {
-            const double value = more == nullptr ? 0 : bias_.beta * more[i * bias_.row + j * bias_.column];
-            c[of_c + i * s_.c_row + j * s_.c_column] = bias_.alpha * buffers.c[i * kColumns + j] + value;
-          }
-        }
+        finish(buffers.c, more, height, width, c + of_c);
       }
     });
   }
 
  private:
-  void sum(const double* a, const double* b, std::int64_t height, std::int64_t width, Buffers& buffers) const {
-    const double* rows[kRows];
-    double* sums[kRows];
+  // Sums that need no factor start with what is added to them.
+  void start(const T* more, std::int64_t height, std::int64_t width, T* sums) const {
+    if (more == nullptr || bias_.alpha != 1) {
+      std::fill_n(sums, height * kColumns, T(0));
+      return;
+    }
+    const T beta = static_cast<T>(bias_.beta);
+    for (std::int64_t i = 0; i < height; ++i) {
+      for (std::int64_t j = 0; j < width; ++j) {
+        sums[i * kColumns + j] = beta * more[i * bias_.row + j * bias_.column];
+      }
+      std::fill(sums + i * kColumns + width, sums + (i + 1) * kColumns, T(0));
+    }
+  }
+
+  void finish(const T* sums, const T* more, std::int64_t height, std::int64_t width, T* c) const {
+    const T alpha = static_cast<T>(bias_.alpha), beta = static_cast<T>(bias_.beta);
+    for (std::int64_t i = 0; i < height; ++i, sums += kColumns, c += s_.c_row) {
+      if (bias_.alpha == 1 && s_.c_column == 1) {
+        std::copy_n(sums, width, c);
+        continue;
+      }
+      for (std::int64_t j = 0; j < width; ++j) {
+        T value = sums[j];
+        if (bias_.alpha != 1) value *= alpha;
+        if (bias_.alpha != 1 && more != nullptr) value += beta * more[i * bias_.row + j * bias_.column];
+        c[j * s_.c_column] = value;
+      }
+    }
+  }
+
+  void sum(const T* a, const T* b, std::int64_t height, std::int64_t width, Buffers<T>& buffers) const {
+    const T* rows[kRows];
+    T* sums[kRows];
     for (std::int64_t k = 0; k < s_.k; k += kDepth) {
       const std::int64_t depth = std::min(kDepth, s_.k - k);
       for (std::int64_t i = 0; i < height; ++i) {
-        const double* const from = a + i * s_.a_row + k * s_.a_column;
+        const T* const from = a + i * s_.a_row + k * s_.a_column;
         rows[i] = s_.a_column == 1 ? from : buffers.a + i * kDepth;
         if (s_.a_column == 1) continue;
         for (std::int64_t l = 0; l < depth; ++l) buffers.a[i * kDepth + l] = from[l * s_.a_column];
       }
       for (std::int64_t first = 0; first < width; first += kPanel) {
         const std::int64_t columns = std::min(kPanel, width - first);
-        const double* const from = b + k * s_.b_row + first * s_.b_column;
-        pack(from, columns, depth, buffers.panel);
+        const T* const from = b + k * s_.b_row + first * s_.b_column;
         for (std::int64_t i = 0; i < height; ++i) sums[i] = buffers.c + i * kColumns + first;
-        product_(rows, sums, static_cast<int>(height), buffers.panel, depth);
+        if (columns == kPanel && s_.b_column == 1) {
+          packing_product_(rows, sums, static_cast<int>(height), from, s_.b_row, buffers.panel, depth);
+        } else {
+          pack(from, columns, depth, buffers.panel);
+          product_(rows, sums, static_cast<int>(height), buffers.panel, depth);
+        }
       }
     }
   }
 
   // Columns that there are none of are zeros.
-  void pack(const double* b, std::int64_t columns, std::int64_t depth, double* panel) const {
-    if (columns < kPanel) std::fill_n(panel, depth * kPanel, 0.0);
+  void pack(const T* b, std::int64_t columns, std::int64_t depth, T* panel) const {
+    if (columns < kPanel) std::fill_n(panel, depth * kPanel, T(0));
     if (s_.b_column == 1) {
       for (std::int64_t l = 0; l < depth; ++l) std::copy_n(b + l * s_.b_row, columns, panel + l * kPanel);
       return;
@@ -106,47 +132,57 @@ class PanelMatmul {
   }
 
   // b is read in the order in which it lies.
-  void sum_few(const double* a, const double* b, std::int64_t height, std::int64_t width, Buffers& buffers) const {
+  void sum_few(const T* a, const T* b, std::int64_t height, std::int64_t width, Buffers<T>& buffers) const {
     constexpr int kSums = 16;
     for (std::int64_t i = 0; i < height; ++i) {
-      const double* const row = a + i * s_.a_row;
-      double* const c = buffers.c + i * kColumns;
+      const T* const row = a + i * s_.a_row;
+      T* const c = buffers.c + i * kColumns;
       if (s_.b_row == 1 && s_.a_column == 1) {
         for (std::int64_t j = 0; j < width; ++j) {
-          const double* const column = b + j * s_.b_column;
-          double sums[kSums] = {};
+          const T* const column = b + j * s_.b_column;
+          T sums[kSums] = {};
           std::int64_t k = 0;
           for (; k + kSums <= s_.k; k += kSums) {
             for (int l = 0; l < kSums; ++l) sums[l] += row[k + l] * column[k + l];
           }
           for (; k < s_.k; ++k) sums[0] += row[k] * column[k];
-          for (const double sum : sums) c[j] += sum;
+          for (const T sum : sums) c[j] += sum;
         }
       } else {
         for (std::int64_t k = 0; k < s_.k; ++k) {
-          const double x = row[k * s_.a_column];
-          const double* const from = b + k * s_.b_row;
+          const T x = row[k * s_.a_column];
+          const T* const from = b + k * s_.b_row;
           for (std::int64_t j = 0; j < width; ++j) c[j] += x * from[j * s_.b_column];
         }
       }
     }
   }
 
+  static constexpr std::int64_t kAtOnce = sizeof(T) == sizeof(float) ? 8 : 6;  // rows
+
   const MatMulShape s_;
   const ProductBias bias_;
-  const PanelProduct<double> product_;
+  const PanelProduct<T> product_;
+  const PackingProduct<T> packing_product_;
 };
 
-}  // namespace
-
-std::unique_ptr<OpPlan> panel_matmul(const NodeDesc& node, const MatMulShape& shape, const ProductBias& bias,
-                                     const PlanRequest& request) {
-  const auto run = [multiply = PanelMatmul(shape, bias, panel_product<double>(request.cpu.isa))](
+template <class T>
+std::unique_ptr<OpPlan> plan_in(const NodeDesc& node, const MatMulShape& shape, const ProductBias& bias,
+                                const PlanRequest& request) {
+  const auto run = [multiply = PanelMatmul<T>(shape, bias, request.cpu.isa)](
                        auto in, auto out, const ExecContext& context) -> Result<void> {
     multiply(in, out, context);
     return {};
   };
-  return make_plan(node, run, sizeof(Buffers) * static_cast<std::size_t>(std::max(1, request.threads)));
+  return make_plan(node, run, sizeof(Buffers<T>) * static_cast<std::size_t>(std::max(1, request.threads)));
+}
+
+}  // namespace
+
+std::unique_ptr<OpPlan> panel_matmul(const NodeDesc& node, const MatMulShape& shape, DataType type,
+                                     const ProductBias& bias, const PlanRequest& request) {
+  return type == DataType::f32 ? plan_in<float>(node, shape, bias, request)
+                               : plan_in<double>(node, shape, bias, request);
 }
 
 }  // namespace convoy::ops

@@ -1,11 +1,12 @@
-// c = alpha * a . b + beta * bias in f64, for which oneDNN has nothing: b by panels, with vectors.
+// c = alpha * a . b + beta * bias in f32 and f64, b by panels, with vectors: where oneDNN has nothing, or is slower.
 #pragma once
 
 #include "ops/matmul/matmul.h"
 
 namespace convoy::ops {
 
-std::unique_ptr<OpPlan> panel_matmul(const NodeDesc& node, const MatMulShape& shape, const ProductBias& bias,
-                                     const PlanRequest& request);
+// `type`: f32 or f64.
+std::unique_ptr<OpPlan> panel_matmul(const NodeDesc& node, const MatMulShape& shape, DataType type,
+                                     const ProductBias& bias, const PlanRequest& request);
 
 }  // namespace convoy::ops

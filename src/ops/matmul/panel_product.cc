@@ -16,4 +16,18 @@ PanelProduct<double> panel_product<double>(Isa isa) {
                             : plain_panel_product<double>;
 }
 
+template <>
+PackingProduct<float> packing_product<float>(Isa isa) {
+  return isa >= Isa::avx512 ? avx512::packing_product
+         : isa >= Isa::avx2 ? avx2::packing_product
+                            : plain_packing_product<float>;
+}
+
+template <>
+PackingProduct<double> packing_product<double>(Isa isa) {
+  return isa >= Isa::avx512 ? avx512_f64::packing_product
+         : isa >= Isa::avx2 ? avx2_f64::packing_product
+                            : plain_packing_product<double>;
+}
+
 }  // namespace convoy::ops

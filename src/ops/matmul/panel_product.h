@@ -1,6 +1,7 @@
-// Products of rows with panels of a packed matrix: what recurrent layers compute step by step, and products in f64.
+// Products of rows with panels of a packed matrix: what recurrent layers compute step by step, and panel_matmul.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "convoy/cpu.h"
@@ -27,21 +28,44 @@ void plain_panel_product(const T* const* a, T* const* c, int rows, const T* pane
   }
 }
 
+// The same of kPanel columns of a matrix whose rows lie b_row elements apart; they are also packed into `panel`. One
+// row at least.
+template <class T>
+using PackingProduct = void (*)(const T* const* a, T* const* c, int rows, const T* b, std::int64_t b_row, T* panel,
+                                std::int64_t depth);
+
+template <class T>
+void plain_packing_product(const T* const* a, T* const* c, int rows, const T* b, std::int64_t b_row, T* panel,
+                           std::int64_t depth) {
+  for (std::int64_t k = 0; k < depth; ++k) std::copy_n(b + k * b_row, kPanel, panel + k * kPanel);
+  plain_panel_product(a, c, rows, panel, depth);
+}
+
 // In f32 or f64, with the widest vectors of the instruction set, which the processor has.
 template <class T>
 PanelProduct<T> panel_product(Isa isa);
+template <class T>
+PackingProduct<T> packing_product(Isa isa);
 
 namespace avx2 {
 void panel_product(const float* const* a, float* const* c, int rows, const float* panel, std::int64_t depth);
-}
+void packing_product(const float* const* a, float* const* c, int rows, const float* b, std::int64_t b_row, float* panel,
+                     std::int64_t depth);
+}  // namespace avx2
 namespace avx512 {
 void panel_product(const float* const* a, float* const* c, int rows, const float* panel, std::int64_t depth);
-}
+void packing_product(const float* const* a, float* const* c, int rows, const float* b, std::int64_t b_row, float* panel,
+                     std::int64_t depth);
+}  // namespace avx512
 namespace avx2_f64 {
 void panel_product(const double* const* a, double* const* c, int rows, const double* panel, std::int64_t depth);
-}
+void packing_product(const double* const* a, double* const* c, int rows, const double* b, std::int64_t b_row,
+                     double* panel, std::int64_t depth);
+}  // namespace avx2_f64
 namespace avx512_f64 {
 void panel_product(const double* const* a, double* const* c, int rows, const double* panel, std::int64_t depth);
-}
+void packing_product(const double* const* a, double* const* c, int rows, const double* b, std::int64_t b_row,
+                     double* panel, std::int64_t depth);
+}  // namespace avx512_f64
 
 }  // namespace convoy::ops
