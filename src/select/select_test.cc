@@ -1,8 +1,12 @@
 // Selection with fake engines: the policy, not the kernels.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "convoy/selection.h"
+#include "core/refines.h"
 #include "core/suggestions.h"
+#include "select/choose/candidates.h"
 #include "select/explain/explain.h"
 #include "select/testing/fake_engine.h"
 
@@ -42,6 +46,49 @@ TEST_F(Select, SuggestionsAreRankedOnceEach) {
     names += print(c) + " ";
   }
   EXPECT_EQ(names, "fake.suggests{tile=4} fake.suggests{tile=2} ");
+}
+
+// As cuDNN's: of other configurations a provider has to be asked.
+struct RefiningEngine : FakeEngine, RefinesEstimates {
+  using FakeEngine::FakeEngine;
+  std::optional<Estimate> estimate(const ConvProblem&, const PlanRequest&) const override {
+    return Estimate{{}, 1, false};
+  }
+  std::optional<Estimate> refine(const ConvProblem&, const PlanRequest&, int steps) const override {
+    return Estimate{{{"tile", 4}}, 2, steps > 0};
+  }
+  Configurations configurations(const ConvProblem& problem, const PlanRequest& request) const override {
+    ++asked;
+    return FakeEngine::configurations(problem, request);
+  }
+  mutable int asked = 0;
+};
+
+TEST_F(Select, WhatIsPlannedAsItWasEstimatedIsAskedForNoOtherConfiguration) {
+  const RefiningEngine engine("fake.refines", {});
+  const std::vector<const Engine*> engines = {&engine};
+  const auto best = predict_best(problem_, engines, {}, request_);
+  ASSERT_TRUE(best.has_value());
+  const auto plan = make_plan(problem_, best->candidate, engines, request_);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(print((*plan)->candidate()), "fake.refines{tile=4}");
+  EXPECT_EQ(engine.asked, 0);
+  EXPECT_TRUE(make_plan(problem_, {"fake.refines", {{"tile", 2}}}, engines, request_).ok());
+  EXPECT_FALSE(make_plan(problem_, {"fake.refines", {{"tile", 3}}}, engines, request_).ok());
+  EXPECT_EQ(engine.asked, 2);
+}
+
+TEST_F(Select, ALowerBoundIsTheLeastEstimate) {
+  const RefiningEngine engine("fake.refines", {});
+  const auto bound = [&](const std::vector<const Engine*>& engines, const std::string& filter) {
+    SelectionFilter given;
+    given.engines = filter;
+    return selection::predict_at_least(problem_, engines, given, request_);
+  };
+  EXPECT_EQ(bound({&quick_, &engine}, "*"), 1);
+  EXPECT_EQ(bound({&quick_}, "*"), 2);
+  EXPECT_EQ(bound({}, "*"), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(bound({&quick_}, "fake.quick{tile=2}"), std::nullopt);  // of which no estimate is
 }
 
 TEST_F(Select, ListsEveryEngineWithItsReason) {

@@ -351,6 +351,25 @@ TEST_F(WithCudnn, WhatTheHeuristicsNameIsAmongTheKnobsValues) {
   }
 }
 
+TEST_F(WithCudnn, ThePlanOfAnEstimateTakesOneQuery) {
+  const ConvProblem problem = problem_of("fprop:x=f16,5x64x56x56,nhwc:w=f16,64x64x3x3,nhwc:pad=1x1");
+  const PlanRequest request = on(described_h200());
+  const auto asked = survey(problem, *request.cuda, 0);
+  ASSERT_TRUE(asked.ok());
+  const auto first = (*asked)->first_taker();
+  ASSERT_TRUE(first.has_value());
+  const Engine& engine = *engines()[static_cast<std::size_t>(*first)];
+  const auto estimate = refined(engine, problem, request, Survey::kParts);
+  ASSERT_TRUE(estimate.has_value());
+  const auto plan = engine.plan(problem, estimate->knobs, request);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ((*asked)->queries(), 1);
+  // All configurations are the other modes', too; the plan has the default one of them, and the engine's notes.
+  EXPECT_EQ((*plan)->candidate().knobs, default_knobs(engine.configurations(problem, request)));
+  EXPECT_EQ((*plan)->notes(), engine.notes(problem, estimate->knobs, request));
+  EXPECT_EQ((*asked)->queries(), 3);
+}
+
 // PyTorch tries engines as they come; of this one eng20 then takes three quarters of the time of the heuristics' pick.
 TEST_F(WithCudnn, EnginesAreAlsoSuggestedAsTheyCome) {
   const ConvProblem problem =

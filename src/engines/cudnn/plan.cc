@@ -250,9 +250,8 @@ Result<std::unique_ptr<ConvPlan>> make_backend_plan(const ConvProblem& problem, 
                                                     const KnobValues& knobs, const PlanRequest& request) {
   CONVOY_TRY(const Api* api, cuda::cudnn());
   CONVOY_TRY(std::vector<SurveyedPiece> pieces, surveyed_pieces(problem, *request.cuda, request.target_sms));
-  const Verdict verdict = pieces.front().survey->ask(index);
-  Candidate candidate{std::move(engine), {}};
-  candidate.knobs = default_knobs({verdict.knobs, {}});
+  Survey& first = *pieces.front().survey;
+  Candidate candidate{std::move(engine), first.default_knobs(index)};
   for (KnobValue& knob : candidate.knobs) knob.value = knob_or(knobs, knob.name, *knob.value.number());
   std::vector<BackendPlan::Part> parts;
   for (SurveyedPiece& each : pieces) {
@@ -269,7 +268,7 @@ Result<std::unique_ptr<ConvPlan>> make_backend_plan(const ConvProblem& problem, 
     parts.push_back({std::move(each.piece), std::move(pool)});
   }
   if (parts.front().pool->survey().sees_device()) CONVOY_CHECK(borrow_handle(*api, request.cuda->ordinal));
-  auto plan = std::make_unique<BackendPlan>(*api, problem, std::move(candidate), verdict.notes, *request.cuda,
+  auto plan = std::make_unique<BackendPlan>(*api, problem, std::move(candidate), first.notes(index), *request.cuda,
                                             std::move(parts));
   if (request.target_sms > 0) CONVOY_CHECK(stays_within(*plan, problem, *request.cuda, request.target_sms));
   return std::unique_ptr<ConvPlan>(std::move(plan));

@@ -121,11 +121,17 @@ bool same_placement(const TensorDesc& a, const TensorDesc& b) {
   return same && size_of(a.type) == size_of(b.type) && a.bytes() == b.bytes();
 }
 
-ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser,
-                     std::optional<int> said) {
-  const int place = said.value_or(chooser.home());
+namespace {
+
+// A node's convolution as it is asked for, and with a constant bias of 16 bits where it may have that, too.
+struct BiasQueries {
+  ConvQuery given;
+  std::optional<ConvQuery> narrow;
+};
+
+BiasQueries bias_queries(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser, int place) {
   ConvProblem problem = in_formats(node.conv->problem, sides);
-  if (place == 0) return chooser.query(graph, node, std::move(problem), sides.threads, place);
+  if (place == 0) return {chooser.query(graph, node, std::move(problem), sides.threads, place), {}};
   const ConvInputs inputs = conv_inputs(node);
   const HostTensor* const weights = graph.constant_of(inputs.weights);
   if (sides.reads.layout == Layout::nhwc && weights != nullptr && weights->desc.dims == problem.w.dims) {
@@ -135,12 +141,30 @@ ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, C
   if (halves && graph.constant_of(inputs.bias) == nullptr) {
     problem.epilogue.narrow_bias = graph.values[inputs.bias].desc.type == problem.out().type;
   }
-  ConvQuery query = chooser.query(graph, node, std::move(problem), sides.threads, place);
-  if (!halves || graph.constant_of(inputs.bias) == nullptr) return query;
-  ConvQuery narrow = query;
-  narrow.problem.epilogue.narrow_bias = true;
-  const auto wide_seconds = chooser.predict(query), narrow_seconds = chooser.predict(narrow);
-  return narrow_seconds && (!wide_seconds || *narrow_seconds <= *wide_seconds) ? narrow : query;
+  BiasQueries queries{chooser.query(graph, node, std::move(problem), sides.threads, place), {}};
+  if (!halves || graph.constant_of(inputs.bias) == nullptr) return queries;
+  queries.narrow = queries.given;
+  queries.narrow->problem.epilogue.narrow_bias = true;
+  return queries;
+}
+
+}  // namespace
+
+ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser,
+                     std::optional<int> said) {
+  BiasQueries queries = bias_queries(graph, node, sides, chooser, said.value_or(chooser.home()));
+  if (!queries.narrow) return std::move(queries.given);
+  const auto narrow_seconds = chooser.predict(*queries.narrow);
+  if (!narrow_seconds) return std::move(queries.given);
+  if (*narrow_seconds <= chooser.predict_at_least(queries.given)) return *std::move(queries.narrow);
+  const auto wide_seconds = chooser.predict(queries.given);
+  return !wide_seconds || *narrow_seconds <= *wide_seconds ? *std::move(queries.narrow) : std::move(queries.given);
+}
+
+double predict_at_least(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser) {
+  const BiasQueries queries = bias_queries(graph, node, sides, chooser, chooser.home());
+  const double given = chooser.predict_at_least(queries.given);
+  return queries.narrow ? std::min(given, chooser.predict_at_least(*queries.narrow)) : given;
 }
 
 std::string kept_on_processor(const Graph& graph, const Node& node) {

@@ -65,6 +65,9 @@ ConvProblem in_formats(ConvProblem problem, const Sides& sides);
 ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser,
                      std::optional<int> place = {});
 
+// What it is predicted to take at home at least, without an engine's provider being asked.
+double predict_at_least(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser);
+
 // Nothing where a convolution may run elsewhere than on the processor; else what it is that can't: "requantized". What
 // its step makes of its inputs it makes on the processor.
 std::string kept_on_processor(const Graph& graph, const Node& node);

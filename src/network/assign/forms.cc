@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 
@@ -24,11 +26,19 @@ bool on_narrow_units(const Graph& graph, std::span<const DataType> types, MathMo
   return false;
 }
 
-// What an engine at home takes for the convolution in these sides, or in another layout than theirs; nothing: none
-// takes it.
-std::optional<double> seconds_at_home(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser) {
-  for (const Layout layout : {sides.reads.layout, Layout::nhwc, Layout::nchw}) {
-    const Sides tried{{layout, sides.reads.real}, {layout, sides.writes.real}};
+// These sides, and the layouts besides theirs that a convolution at home may run in.
+std::array<Sides, 3> sides_at_home(const Sides& sides) {
+  const auto in = [&](Layout layout) { return Sides{{layout, sides.reads.real}, {layout, sides.writes.real}}; };
+  return {in(sides.reads.layout), in(Layout::nhwc), in(Layout::nchw)};
+}
+
+// What an engine takes in the first of them that one runs in, if that may be less than `limit`.
+std::optional<double> seconds_at_home(const Graph& graph, const Node& node, const Sides& sides, double limit,
+                                      Chooser& chooser) {
+  const auto all = sides_at_home(sides);
+  const auto may_take_less = [&](const Sides& tried) { return predict_at_least(graph, node, tried, chooser) < limit; };
+  if (std::ranges::none_of(all, may_take_less)) return std::nullopt;
+  for (const Sides& tried : all) {
     if (const auto seconds = chooser.predict(conv_query(graph, node, tried, chooser))) return seconds;
   }
   return std::nullopt;
@@ -47,7 +57,7 @@ std::vector<int> unfused_at_home(const Graph& graph, const std::vector<Sides>& s
     double least = std::numeric_limits<double>::infinity(), operators = 0;
     int count = 0;
     for (const Node* left = &graph.nodes[n];; left = &left->fused->conv, ++count) {
-      const auto seconds = seconds_at_home(graph, *left, sides[n], chooser);
+      const auto seconds = seconds_at_home(graph, *left, sides[n], least - operators, chooser);
       if (seconds && *seconds + operators < least) {
         least = *seconds + operators;
         undone[n] = count;

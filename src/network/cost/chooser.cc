@@ -193,4 +193,11 @@ std::optional<double> Chooser::predict(const ConvQuery& query) {
   });
 }
 
+double Chooser::predict_at_least(const ConvQuery& query) {
+  return once(known_[query].bound, [&] {
+    const SelectionFilter& filter = options_.selection.filter;
+    return selection::predict_at_least(query.problem, engines_, filter, costs_.request_for(query)).value_or(0);
+  });
+}
+
 }  // namespace convoy::network

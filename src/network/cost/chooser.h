@@ -68,6 +68,8 @@ class Chooser {
   // Predicted seconds of the candidate the heuristic ranks first; nothing where only the oracle, or nothing, can run
   // it.
   std::optional<double> predict(const ConvQuery& query);
+  // A lower bound of it, for which no engine's provider is asked.
+  double predict_at_least(const ConvQuery& query);
 
  private:
   // Each is found once.
@@ -76,6 +78,7 @@ class Chooser {
     std::optional<std::optional<Cost>> estimate;
     std::optional<std::vector<Option>> options;
     std::optional<std::optional<double>> prediction;
+    std::optional<double> bound;
   };
 
   Result<void> measure_announced();

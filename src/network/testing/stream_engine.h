@@ -17,7 +17,7 @@
 namespace convoy::testing_support {
 
 // Computes with the oracle in the stream's order.
-class StreamEngine final : public Engine {
+class StreamEngine : public Engine {
  public:
   explicit StreamEngine(std::string name = "test.stream") {
     info_.name = std::move(name);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "convoy/selection.h"
 #include "core/configurations.h"
@@ -73,6 +74,23 @@ bool leaves_out_only(const SelectionFilter& filter, const Engine& engine, const 
   const std::string& name = engine.info().name;
   return !selection::engine_list_matches(filter.engines, name, knobs) &&
          selection::engine_list_may_match(filter.engines, name);
+}
+
+// At once, from the problem alone; oracles make none.
+std::optional<Estimate> estimate_of(const Engine& engine, const ConvProblem& problem, const PlanRequest& request) {
+  if (engine.info().oracle || !admits(engine.info(), problem, request)) return std::nullopt;
+  if (is_empty(problem) && !takes_empty(engine)) return std::nullopt;
+  return engine.estimate(problem, request);
+}
+
+// Whether these are the knobs that an engine estimates itself with. It is asked no more than an estimate needs.
+bool are_estimated(const KnobValues& knobs, const Engine& engine, const ConvProblem& problem,
+                   const PlanRequest& request) {
+  if (dynamic_cast<const RefinesEstimates*>(&engine) == nullptr) return false;
+  for (int steps = 0;; ++steps) {
+    const auto estimate = refined(engine, problem, request, steps);
+    if (!estimate || estimate->certain) return estimate && estimate->knobs == knobs;
+  }
 }
 
 }  // namespace
@@ -156,9 +174,7 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
   };
   std::vector<Estimated> estimated;
   for (const Engine* engine : engines) {
-    if (engine->info().oracle || !admits(engine->info(), problem, request)) continue;
-    if (is_empty(problem) && !takes_empty(*engine)) continue;
-    if (auto estimate = engine->estimate(problem, request)) estimated.push_back({engine, *std::move(estimate)});
+    if (auto estimate = estimate_of(*engine, problem, request)) estimated.push_back({engine, *std::move(estimate)});
   }
   while (!estimated.empty()) {
     const auto best = std::min_element(estimated.begin(), estimated.end(), [](const auto& a, const auto& b) {
@@ -190,6 +206,16 @@ std::optional<Prediction> predict_best(const ConvProblem& problem, std::span<con
   return std::nullopt;
 }
 
+std::optional<double> selection::predict_at_least(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                                  const SelectionFilter& filter, const PlanRequest& request) {
+  if (filter.engines.find('{') != std::string::npos) return std::nullopt;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Engine* engine : engines) {
+    if (const auto estimate = estimate_of(*engine, problem, request)) least = std::min(least, estimate->seconds);
+  }
+  return least;
+}
+
 std::vector<Candidate> selection::all_configurations(const Engine& engine, const ConvProblem& problem,
                                                      const PlanRequest& request) {
   std::vector<Candidate> candidates;
@@ -207,7 +233,7 @@ Error selection::cannot_run(const Engine& engine, const ConvProblem& problem, co
 Result<const Engine*> selection::runnable_engine(const ConvProblem& problem, const Candidate& candidate,
                                                  std::span<const Engine* const> engines, const PlanRequest& request) {
   CONVOY_TRY(const Engine* engine, find_engine(problem, candidate, engines, request));
-  if (candidate.knobs.empty()) return engine;
+  if (candidate.knobs.empty() || are_estimated(candidate.knobs, *engine, problem, request)) return engine;
   const auto whole = completed(candidate.knobs, engine->configurations(problem, request));
   if (!whole.ok()) return whole.error().within(print(candidate));
   return engine;
@@ -217,7 +243,7 @@ Result<Candidate> selection::whole_candidate(const ConvProblem& problem, const C
                                              std::span<const Engine* const> engines, const PlanRequest& request) {
   Candidate whole = with_named_knobs(candidate, &problem).value_or(candidate);
   CONVOY_TRY(const Engine* engine, find_engine(problem, whole, engines, request));
-  if (whole.knobs.empty()) return whole;
+  if (whole.knobs.empty() || are_estimated(whole.knobs, *engine, problem, request)) return whole;
   auto knobs = completed(whole.knobs, engine->configurations(problem, request));
   if (!knobs.ok()) return knobs.error().within(print(candidate));
   whole.knobs = *std::move(knobs);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,11 @@ std::vector<Candidate> all_configurations(const Engine& engine, const ConvProble
 // best predicted of those that pass the filter, if there is one.
 void take_admitted(EngineAnswer& answer, const ConvProblem& problem, const SelectionFilter& filter,
                    const PlanRequest& request);
+
+// What predict_best() predicts at least, without a provider being asked; infinity: nothing can run it. Nothing where
+// the filter's `engines` may leave out an engine's default and not its others.
+std::optional<double> predict_at_least(const ConvProblem& problem, std::span<const Engine* const> engines,
+                                       const SelectionFilter& filter, const PlanRequest& request);
 
 // A plan to look at, not to run: where weights are constant it has zeros, since who only chooses has none yet.
 struct PlanToSee {
