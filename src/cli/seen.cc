@@ -29,9 +29,11 @@ Seen seen_in(const std::string& folder) {
       loaded.push_back(fmt::format("process {} ({}) loaded {}", pid, program, what));
     }
     if (torch.empty() ? !hook.empty() && hook != "on" : hook != "on") {
-      seen.unhooked.push_back(
-          fmt::format("process {} ({}): {}", pid, torch.empty() ? "python" : torch,
-                      hook.empty() ? "its Python is older than 3.9, or was started with -I, -E or -S" : hook));
+      seen.unhooked.push_back(fmt::format(
+          "process {} ({}): {}", pid, torch.empty() ? "python" : torch,
+          hook.empty()
+              ? "its Python is older than 3.9, was started with -S, or with -I or -E and has no Convoy installed"
+              : hook));
     }
   }
   std::sort(seen.unhooked.begin(), seen.unhooked.end());

@@ -1,9 +1,13 @@
 """PyTorch's own depthwise convolutions under `convoy exec`: how the hook gets in, and what it does with a kernel, on the processor."""
+import ast
+import glob
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import venv
 
 import pytest
 
@@ -42,11 +46,11 @@ def forward(x=x): return torch.ops.aten._conv_depthwise2d(x, w, [3, 3], b, [1, 1
 """
 
 
-def python(folder, script, *flags, **environment):
+def python(folder, script, *flags, program=sys.executable, **environment):
     (folder / "seen").mkdir(exist_ok=True)
     given = {**os.environ, "PYTHONPATH": f"{HOOK}:{os.environ.get('PYTHONPATH', '')}", "CONVOY_PYTHON_HOOK": "steer", "CONVOY_SEEN": str(folder / "seen"),
              **environment}
-    done = subprocess.run([sys.executable, *flags, "-c", script], env=given, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([program, *flags, "-c", script], env=given, capture_output=True, text=True, timeout=300)
     said = [line for file in (folder / "seen").iterdir() for line in file.read_text().splitlines()]
     return done.stdout.strip(), done.stderr.strip(), done.returncode, said
 
@@ -111,8 +115,81 @@ for _ in range(2): print(float(torch.ops.aten._conv_depthwise2d(torch.ones(1, 1,
     assert [line for line in said if "another package named convoy" in line] and len(said) == 3, said
 
 
-def exec_(folder, *arguments, python_flags=(), script="import torch"):
-    done = subprocess.run([COMMAND, "exec", *arguments, "--", sys.executable, *python_flags, "-c", script], capture_output=True, text=True, timeout=300,
+# ---- by the wheel's .pth ----
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A Python that has the package, its .pth and PyTorch, as the wheel would put them; and where."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder, symlinks=True)
+    site, = folder.glob("lib/python*/site-packages")
+    (site / "convoy").symlink_to(HOOK.parent)
+    for name in ("_convoy_exec.py", "convoy_exec.pth"):
+        shutil.copy(HOOK.parent.parent / name, site)
+    (site / "others.pth").write_text(str(pathlib.Path(torch.__file__).parent.parent) + "\n")
+    return folder / "bin/python", site
+
+
+@pytest.mark.parametrize("flag, folder_too, hooked", [("-B", False, True), ("-B", True, True), ("-I", True, True), ("-E", False, True), ("-S", True, False)])
+def test_the_pth_brings_it_in_once(tmp_path, installed, flag, folder_too, hooked):
+    program, site = installed
+    script = f"import sys; sys.path[:0] = {[str(site), str(pathlib.Path(torch.__file__).parent.parent)]!r}\n" + SHOWN if flag == "-S" else SHOWN
+    out, err, code, said = python(tmp_path, script, flag, program=program, PYTHONPATH=str(HOOK) if folder_too else "")
+    assert (err, code) == ("", 0)
+    assert out.split()[:3] == ["False", str(hooked and torch.version.cuda is not None), str(flag == "-S")] and out.endswith("none False")
+    assert said == (["hook\ton"] if hooked else [])
+
+
+STATE = "import sys; print(sorted(sys.modules), sys.meta_path, sys.path)"
+
+
+@pytest.mark.parametrize("environment", [{"CONVOY_PYTHON_HOOK": ""}, {"CONVOY_PYTHON_HOOK": "", "CONVOY_SEEN": "/nowhere"}])
+def test_without_the_variable_the_pth_changes_nothing_of_python(tmp_path, installed, environment):
+    program, site = installed
+    inert = python(tmp_path, STATE, program=program, PYTHONPATH="", **environment)
+    os.rename(site / "convoy_exec.pth", site / "convoy_exec.away")
+    try:
+        assert python(tmp_path, STATE, program=program, PYTHONPATH="", **environment) == inert and inert[1:] == ("", 0, [])
+    finally:
+        os.rename(site / "convoy_exec.away", site / "convoy_exec.pth")
+    assert python(tmp_path, STATE, program=program, PYTHONPATH="") != inert
+
+
+@pytest.mark.parametrize("broken", ["no module", "no package", "another package", "unreadable"])
+def test_the_pth_never_raises(tmp_path, broken):
+    site = tmp_path / "site"
+    site.mkdir()
+    shutil.copy(HOOK.parent.parent / "convoy_exec.pth", site)
+    if broken != "no module":
+        shutil.copy(HOOK.parent.parent / "_convoy_exec.py", site)
+    if broken in ("another package", "unreadable"):
+        (site / "convoy/_exec").mkdir(parents=True)
+        (site / "convoy/__init__.py").write_text("raise SystemExit(3)")
+    if broken == "unreadable":
+        (site / "convoy/_exec/sitecustomize.py").write_text("syntax error\n")
+    assert python(tmp_path, f"import site; site.addsitedir({str(site)!r}); print('on')", PYTHONPATH="") == ("on", "", 0, [])
+
+
+@pytest.mark.parametrize("program", sorted({os.path.realpath(found) for found in glob.glob("/usr/bin/python3*") + glob.glob("/usr/local/bin/python3.*")
+                                            if "config" not in found}))
+def test_the_pth_is_harmless_for_every_python_of_the_system(tmp_path, installed, program):
+    _, site = installed
+    script = f"import site, sys; site.addsitedir({str(site)!r}); import _convoy_exec; print([type(finder).__name__ for finder in sys.meta_path].count('Finder'))"
+    out, err, code, said = python(tmp_path, script, program=program, PYTHONPATH="")
+    assert (err, code, said) == ("", 0, []) and out in ("0", "1")
+    assert python(tmp_path, script, program=program, PYTHONPATH="", CONVOY_PYTHON_HOOK="")[:3] == ("0", "", 0)
+
+
+def test_older_pythons_can_read_what_the_pth_runs():
+    for file in (HOOK / "sitecustomize.py", HOOK.parent.parent / "_convoy_exec.py", HOOK.parent.parent / "convoy_exec.pth"):
+        ast.parse(file.read_text(), feature_version=(3, 8))
+    assert len((HOOK.parent.parent / "convoy_exec.pth").read_text().splitlines()) == 1, "site runs a line at a time"
+
+
+# ---- by exec ----
+
+def exec_(folder, *arguments, python_flags=(), script="import torch", program=sys.executable):
+    done = subprocess.run([COMMAND, "exec", *arguments, "--", program, *python_flags, "-c", script], capture_output=True, text=True, timeout=300,
                           env={**os.environ, "CONVOY_DB": str(folder / "none.db")})
     assert done.returncode == 0, done.stderr
     return done
@@ -128,8 +205,16 @@ def test_exec_puts_it_in_and_says_where_it_could_not(tmp_path):
     for arguments, mode in (((), "steer"), (("--record", str(tmp_path / "r.jsonl")), "record"), (("--no-db",), "no-db"), (("--no-python-hook",), "None")):
         assert exec_(tmp_path, *arguments, script=shown).stdout.split() == [mode]
     assert without not in exec_(tmp_path).stderr
-    assert without in exec_(tmp_path, python_flags=["-E"]).stderr
+    assert without in (said := exec_(tmp_path, python_flags=["-E"]).stderr) and "with -I or -E and has no Convoy installed" in said
     assert without not in exec_(tmp_path, "--no-python-hook", python_flags=["-E"]).stderr
+
+
+@needs_command
+def test_exec_finds_the_hook_of_an_installed_package(tmp_path, installed):
+    program, site = installed
+    path = f"import sys; sys.path[:0] = {[str(site), str(pathlib.Path(torch.__file__).parent.parent)]!r}; import torch"
+    for flag, says in (("-I", False), ("-E", False), ("-B", False), ("-S", True)):
+        assert ("torch was imported without the hook" in exec_(tmp_path, python_flags=[flag], script=path, program=program).stderr) == says, flag
 
 
 @needs_command
@@ -172,6 +257,46 @@ def test_it_is_replaced_where_it_is_faster_by_more_than_two_percent(tmp_path, se
     for _, _, calls, substituted, candidate, reason in rows[:5]:
         assert candidate and (substituted, reason == "") == ((calls, True) if replaced else (0, False)), rows
     assert max(differences) < 1e-4, differences
+
+
+AT_ONCE = """
+import threading
+inside, returned, registered, starts, seen = threading.Event(), threading.Event(), threading.Event(), [], []
+def held(function):
+    def hold(*arguments):
+        inside.set()
+        returned.wait(2)  # for the other thread, which should wait for this one
+        return function(*arguments)
+    return hold
+on_cpu = hook.start
+def once(library):
+    starts.append(library)
+    on_cpu(library)
+    registered.set()
+hook.start = once
+if "{where}" == "load":
+    hooked.load = held(hooked.load)
+else:
+    hook.start = held(once)
+def second():
+    inside.wait()
+    forward()
+    seen.append(registered.is_set())
+    returned.set()
+threads = [threading.Thread(target=forward), threading.Thread(target=second)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+leaf = x.clone().requires_grad_()
+torch.nn.functional.conv2d(leaf, w, b, padding=1, groups=8).sum().backward()
+print(json.dumps([len(starts), seen, leaf.grad is not None, rows()[0][2]]))
+"""
+
+
+@pytest.mark.parametrize("where", ["load", "start"])
+def test_threads_whose_first_convolutions_meet_start_it_once(tmp_path, where):
+    """A second start would find Convoy's own kernel of the backward pass in place of PyTorch's."""
+    (starts, seen, differentiated, calls), = on_the_processor(tmp_path, AT_ONCE.replace("{where}", where))
+    assert (starts, seen, differentiated, calls) == (1, [True], True, 2)
 
 
 def test_a_result_that_differs_leaves_pytorchs(tmp_path):

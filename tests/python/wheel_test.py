@@ -49,7 +49,7 @@ def check_contents(wheel):
     assert re.fullmatch(r"convoy_dnn-[\d.]+-py3-none-manylinux_\d+_\d+_x86_64\.whl", wheel.name), wheel.name
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        for part in ("convoy/py.typed", "convoy/_native/bin/convoy", "convoy/_native/lib/libconvoy-interposer.so",
+        for part in ("convoy_exec.pth", "_convoy_exec.py", "convoy/_exec/sitecustomize.py", "convoy/py.typed", "convoy/_native/bin/convoy", "convoy/_native/lib/libconvoy-interposer.so",
                      "convoy/_native/lib/libconvoy-ort.so",
                      "convoy/_native/share/convoy/problems/resnet50.txt"):
             assert part in names, f"{part} is not in {wheel.name}"
@@ -92,6 +92,10 @@ def install(environment, *what):
         sys.exit(f"FAILED: pip install {what}\n{done.stderr}")
 
 
+# How often the hook of `convoy exec` waits for PyTorch, and whether anything else of Convoy came with it.
+HOOKS = "import sys; print([type(finder).__name__ for finder in sys.meta_path].count('Finder'), 'convoy' in sys.modules)"
+
+
 def check_with_numpy_only(python, wheel, work):
     folder = work / f"venv-{pathlib.Path(python).name}"
     run(python, "-m", "venv", folder)
@@ -103,6 +107,9 @@ def check_with_numpy_only(python, wheel, work):
     version = run("convoy", "--version", **here).strip()
     assert "problems/resnet50.txt" in run("convoy", "list", "problems", **here)
     run("convoy", "exec", "--", "true", **here)  # which needs the interposer
+    for flag, hooks in (("-B", 1), ("-E", 1), ("-I", 1), ("-S", 0)):
+        assert run("convoy", "exec", "--", "python", flag, "-c", HOOKS, **here) == f"{hooks} False\n", flag
+    assert run("python", "-c", HOOKS, **here) == "0 False\n"
     program = EXAMPLE.search((ROOT / "docs/python.md").read_text())[1] + "print(convoy.__version__, convoy._c.library._name)\n"
     printed = run("python", "-W", "error", "-c", program, **here)
     assert str(folder) in printed and version.split()[-1] in printed, printed

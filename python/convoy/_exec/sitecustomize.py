@@ -1,8 +1,9 @@
-"""In front of PYTHONPATH under `convoy exec`: PyTorch's own depthwise convolutions, which no cuDNN sees, are seen (docs/pytorch.md).
+"""Runs when Python starts under `convoy exec`: PyTorch's own depthwise convolutions, which no cuDNN sees, are seen (docs/pytorch.md).
 
-Where torch is imported, aten's entries of theirs get a kernel that calls the one they had. At its first call it asks convoy.torch._hook;
-a process that convolves nothing by them imports nothing of Convoy. The sitecustomize that would run without this one runs. Nothing is
-raised here, and any Python can read this file.
+It is in front of PYTHONPATH, and the wheel's convoy_exec.pth runs it, too; the first counts. Where torch is imported, aten's entries of
+theirs get a kernel that calls the one they had. At its first call it asks convoy.torch._hook; a process that convolves nothing by them
+imports nothing of Convoy. The sitecustomize that would run without this one runs. Nothing is raised here, and any Python can read this
+file.
 """
 import os
 import sys
@@ -41,18 +42,28 @@ class Kernel(object):
     """In place of the kernel that an entry of aten has."""
 
     hook = None  # False: it could not be loaded
+    lock = None
 
     def __init__(self, own, name):
         self.own, self.name = own, name
 
+    @staticmethod
+    def start():
+        """Once, whichever threads come first. They go on when it is done, so that the backward pass of what they compute is seen."""
+        with Kernel.lock:
+            if Kernel.hook is not None:
+                return
+            try:
+                hook = load()
+                hook.start(library)
+            except Exception as error:
+                hook = False
+                tell("%s: %s" % (type(error).__name__, error))
+            Kernel.hook = hook
+
     def __call__(self, keys, *arguments):
         if Kernel.hook is None:
-            try:
-                Kernel.hook = load()
-                Kernel.hook.start(library)
-            except Exception as error:
-                Kernel.hook = False
-                tell("%s: %s" % (type(error).__name__, error))
+            Kernel.start()
         if Kernel.hook is False:
             return self.own.call_boxed(keys, *arguments)
         return Kernel.hook.forward(self.own, self.name, keys, *arguments)
@@ -69,7 +80,9 @@ def install(torch, key="CUDA"):
         tell("torch %s has no torch.library.get_kernel" % torch.__version__)
         return
     import atexit
+    import threading
     import warnings
+    Kernel.lock = threading.Lock()
     atexit.register(record_generated)
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
@@ -119,6 +132,7 @@ def record_generated():
 class Finder(object):
     """Finds what the others find; install() is called when torch has been imported."""
 
+    is_convoys = True  # of whichever file
     looking = False
 
     def find_spec(self, name, path=None, target=None):
@@ -164,6 +178,7 @@ def go_on():
 
 
 if os.environ.get("CONVOY_PYTHON_HOOK") and os.environ.get("CONVOY_EXEC") != "off" and sys.version_info >= (3, 9):
-    sys.meta_path.insert(0, Finder())
+    if not any(getattr(finder, "is_convoys", False) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())
 if __name__ == "sitecustomize":
     go_on()
