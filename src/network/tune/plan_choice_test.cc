@@ -8,7 +8,6 @@
 #include <map>
 #include <set>
 
-#include "base/testing/surroundings.h"
 #include "network/assign/kept_plan.h"
 #include "network/cost/measure_step.h"
 #include "network/testing/models.h"
@@ -30,7 +29,7 @@ class PlanChoiceTest : public SmallNetworkTest {
     folder_ = testing::TempDir() + "convoy-kept-plans";
     std::filesystem::remove_all(folder_);
     options_.kept_plans = folder_;
-    options_.selection.budget_seconds = 2 * slowdown();
+    options_.selection.budget_seconds = 60;  // more than what is done here takes on a machine that others use
   }
   PlanChoice choose(const std::vector<std::string>& hows) {
     auto choice = choose_plan(*network_, inputs_, options_, hows);
@@ -138,32 +137,59 @@ class SaysAlone final : public MeasurementStore {
   const Seconds seconds_;
 };
 
-// Of convolutions in nchw that they take no time at all.
-std::optional<double> partial_to_nchw(const std::string& key) {
+// Convolutions from nchw to nhwc take no time, others 20 us, and all else 10 us.
+double partial_to_some(const std::string& key) {
   const auto problem = parse_problem(key);
-  const bool speaks = problem.ok() && problem->x.is_packed(Layout::nchw) && problem->y.is_packed(Layout::nchw);
-  return speaks ? std::optional(1e-12) : std::nullopt;
+  if (!problem.ok()) return 1e-5;
+  return problem->x.is_packed(Layout::nchw) && problem->y.is_packed(Layout::nhwc) ? 1e-12 : 2e-5;
 }
 
 double some_seconds(const std::string& what) {
   return 1e-5 * static_cast<double>(1 + std::hash<std::string>()(what) % 10);
 }
 
+// A race in which two of those convolutions take a millisecond, and all else what it takes alone: what is off
+// everywhere alike contradicts nothing.
+Result<std::vector<Timed>> two_are_slow(const Network& network, std::span<const TensorDesc> descs,
+                                        std::span<const Variant> variants, std::span<const HostTensor>, int,
+                                        const std::function<bool()>&, double) {
+  std::vector<Timed> result;
+  for (const Variant& variant : variants) {
+    CONVOY_TRY(const auto session, network.prepare(descs, variant.options));
+    Timed& timed = result.emplace_back();
+    timed.steps = session->steps();
+    for (const NetworkStep& step : timed.steps) {
+      const std::string key = step.kind == "conv" ? print(step.problem) : step.step_problem;
+      const double alone = partial_to_some(key);
+      timed.step_seconds.push_back(alone < 1e-9 && key.find("256x64x3x3") != std::string::npos ? 1e-3 : alone);
+      timed.undisturbed_seconds += timed.step_seconds.back();
+    }
+    timed.seconds = selection::summarize(std::vector(3, timed.undisturbed_seconds));
+    timed.over_first =
+        selection::summarize(std::vector(3, timed.undisturbed_seconds / result.front().undisturbed_seconds));
+  }
+  return result;
+}
+
 TEST_F(PlanChoiceTest, TheSolverIsAskedAgainWithWhatRunsTook) {
-  if (slowdown() > 1) GTEST_SKIP() << "what sanitized runs take contradicts nothing reliably";
   take_two_images();
-  options_.selection.filter.engines = "cpu.direct,cpu.gemm";
-  SaysAlone store(options_, partial_to_nchw);
+  options_.selection.filter.engines = "cpu.direct";
+  SaysAlone store(options_, partial_to_some);  // everything, so that nothing is measured
   options_.selection.store = &store;
-  const auto in_nchw = [](const NetworkPlan& plan) {
+  const auto choose = [&](const std::vector<std::string>& hows) {
+    const auto choice = choose_plan(*network_, inputs_, options_, hows, {}, two_are_slow);
+    EXPECT_TRUE(choice.ok()) << choice.error().message;
+    return *choice;
+  };
+  const auto to_nhwc = [](const NetworkPlan& plan) {
     return std::ranges::count_if(plan.lines, [](const NetworkPlanLine& line) {
-      return line.from == "f32,nchw" && line.to.starts_with("f32,nchw");
+      return line.kind == "conv" && line.from == "f32,nchw" && line.to == "f32,nhwc";
     });
   };
   const PlanChoice choice = choose({"global"});
   ASSERT_GE(choice.plans.size(), 2u) << "runs have contradicted the store";
   EXPECT_EQ(choice.plans[1].how, "global, seen 1");
-  EXPECT_LT(in_nchw(choice.plans[1].plan), in_nchw(choice.plans[0].plan));
+  EXPECT_LT(to_nhwc(choice.plans[1].plan), to_nhwc(choice.plans[0].plan));
   for (const TimedPlan& plan : choice.plans) {
     EXPECT_GT(plan.seconds, 0) << plan.how;
   }
