@@ -73,9 +73,9 @@ void merge_batches(MatMulShape& shape, const Dims& a) {
 using Bias = ProductBias;
 
 // Rows of b that lie a power of two apart fall into the same few sets of a cache, and oneDNN's products read many of
-// them again for each block of a's rows. Panels read each once: with b in the caches, products of 8 to 64 rows took
-// 0.62 to 1.03 of its time (Zen 5; 49 rows by 512 x 2048: 0.86), with b in memory as long. With other distances, or
-// more rows, oneDNN's were faster, by up to a tenth.
+// them again for each block of a's rows. Panels read each once: products of 8 to 64 rows took 0.62 to 1.03 of its time
+// with b in the caches, and 0.70 to 0.79 with b in memory (24 to 49 rows, Zen 5). With other distances, or more rows,
+// oneDNN's were faster by up to a tenth with b in the caches.
 bool faster_by_panels(const MatMulShape& shape, Isa isa) {
   const auto n = static_cast<std::uint64_t>(shape.n);
   return isa >= Isa::avx512 && shape.m >= 8 && shape.m <= 64 && shape.k >= 512 && n >= 512 && std::has_single_bit(n) &&

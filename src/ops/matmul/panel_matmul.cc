@@ -55,7 +55,7 @@ class PanelMatmul {
         if (few) {
           sum_few(a + of_a, b + of_b, height, width, buffers);
         } else {
-          sum(a + of_a, b + of_b, height, width, buffers);
+          sum(a + of_a, b + of_b, height, width, s_.n - column, buffers);
         }
         finish(buffers.c, more, height, width, c + of_c);
       }
@@ -94,7 +94,9 @@ class PanelMatmul {
     }
   }
 
-  void sum(const T* a, const T* b, std::int64_t height, std::int64_t width, Buffers<T>& buffers) const {
+  // `left`: columns of b from its first on, those of later blocks too.
+  void sum(const T* a, const T* b, std::int64_t height, std::int64_t width, std::int64_t left,
+           Buffers<T>& buffers) const {
     const T* rows[kRows];
     T* sums[kRows];
     for (std::int64_t k = 0; k < s_.k; k += kDepth) {
@@ -110,7 +112,15 @@ class PanelMatmul {
         const T* const from = b + k * s_.b_row + first * s_.b_column;
         for (std::int64_t i = 0; i < height; ++i) sums[i] = buffers.c + i * kColumns + first;
         if (columns == kPanel && s_.b_column == 1) {
-          packing_product_(rows, sums, static_cast<int>(height), from, s_.b_row, buffers.panel, depth);
+          const T* next = nullptr;
+          if (first + 2 * kPanel <= width) {
+            next = from + kPanel;
+          } else if (k + depth + depth <= s_.k) {
+            next = b + (k + depth) * s_.b_row;
+          } else if (k + depth == s_.k && width + kPanel <= left) {
+            next = b + width;
+          }
+          packing_product_(rows, sums, static_cast<int>(height), from, s_.b_row, buffers.panel, depth, next);
         } else {
           pack(from, columns, depth, buffers.panel);
           product_(rows, sums, static_cast<int>(height), buffers.panel, depth);

@@ -29,14 +29,14 @@ void plain_panel_product(const T* const* a, T* const* c, int rows, const T* pane
 }
 
 // The same of kPanel columns of a matrix whose rows lie b_row elements apart; they are also packed into `panel`. One
-// row at least.
+// row at least. `next`: as many rows of b that the next call reads, to be fetched meanwhile; null where unknown.
 template <class T>
 using PackingProduct = void (*)(const T* const* a, T* const* c, int rows, const T* b, std::int64_t b_row, T* panel,
-                                std::int64_t depth);
+                                std::int64_t depth, const T* next);
 
 template <class T>
 void plain_packing_product(const T* const* a, T* const* c, int rows, const T* b, std::int64_t b_row, T* panel,
-                           std::int64_t depth) {
+                           std::int64_t depth, const T* /*next*/) {
   for (std::int64_t k = 0; k < depth; ++k) std::copy_n(b + k * b_row, kPanel, panel + k * kPanel);
   plain_panel_product(a, c, rows, panel, depth);
 }
@@ -50,22 +50,22 @@ PackingProduct<T> packing_product(Isa isa);
 namespace avx2 {
 void panel_product(const float* const* a, float* const* c, int rows, const float* panel, std::int64_t depth);
 void packing_product(const float* const* a, float* const* c, int rows, const float* b, std::int64_t b_row, float* panel,
-                     std::int64_t depth);
+                     std::int64_t depth, const float* next);
 }  // namespace avx2
 namespace avx512 {
 void panel_product(const float* const* a, float* const* c, int rows, const float* panel, std::int64_t depth);
 void packing_product(const float* const* a, float* const* c, int rows, const float* b, std::int64_t b_row, float* panel,
-                     std::int64_t depth);
+                     std::int64_t depth, const float* next);
 }  // namespace avx512
 namespace avx2_f64 {
 void panel_product(const double* const* a, double* const* c, int rows, const double* panel, std::int64_t depth);
 void packing_product(const double* const* a, double* const* c, int rows, const double* b, std::int64_t b_row,
-                     double* panel, std::int64_t depth);
+                     double* panel, std::int64_t depth, const double* next);
 }  // namespace avx2_f64
 namespace avx512_f64 {
 void panel_product(const double* const* a, double* const* c, int rows, const double* panel, std::int64_t depth);
 void packing_product(const double* const* a, double* const* c, int rows, const double* b, std::int64_t b_row,
-                     double* panel, std::int64_t depth);
+                     double* panel, std::int64_t depth, const double* next);
 }  // namespace avx512_f64
 
 }  // namespace convoy::ops
