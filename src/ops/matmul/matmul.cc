@@ -72,14 +72,16 @@ void merge_batches(MatMulShape& shape, const Dims& a) {
 
 using Bias = ProductBias;
 
-// Rows of b that lie a power of two apart fall into the same few sets of a cache, and oneDNN's products read many of
-// them again for each block of a's rows. Panels read each once: products of 8 to 64 rows took 0.62 to 1.03 of its time
-// with b in the caches, and 0.70 to 0.79 with b in memory (24 to 49 rows, Zen 5). With other distances, or more rows,
-// oneDNN's were faster by up to a tenth with b in the caches.
+// Panels read b once, and fetch it while they multiply, where oneDNN's products wait for it: with b in memory, as a
+// network has its weights, 24 to 64 rows took 0.70 to 0.90 of its time, and with b in the caches up to 1.05 (Zen 5).
+// Rows of b that lie a power of two apart fall into the same few sets of a cache; then 8 rows, too, took 0.62 to 1.03
+// there.
 bool faster_by_panels(const MatMulShape& shape, Isa isa) {
-  const auto n = static_cast<std::uint64_t>(shape.n);
-  return isa >= Isa::avx512 && shape.m >= 8 && shape.m <= 64 && shape.k >= 512 && n >= 512 && std::has_single_bit(n) &&
-         shape.b_row == shape.n && shape.b_column == 1;
+  constexpr std::int64_t kCache = 1 << 18;  // elements in L2
+  if (isa < Isa::avx512 || shape.b_row != shape.n || shape.b_column != 1 || shape.m > 64) return false;
+  const bool power = std::has_single_bit(static_cast<std::uint64_t>(shape.n));
+  if (power && shape.n >= 512 && shape.k >= 512 && shape.m >= 8) return true;
+  return shape.m >= 24 && shape.n % 32 == 0 && shape.k * shape.n >= kCache;
 }
 
 // c = alpha * a . b + beta * bias in f32 with oneDNN; null where it can't.

@@ -100,16 +100,16 @@ TEST(Gemm, ByPanels) {
   }
 }
 
-// Rows of b that lie a power of two apart: numbers of rows about the bounds of tiles and of what goes by panels.
-TEST(MatMul, RowsPowersOfTwoApart) {
-  const std::int64_t n = 512, k = 515;
+// Numbers of rows about the bounds of tiles and of what goes by panels: b's rows lie a power of two apart, and not.
+void expect_by_panels(std::int64_t k, std::int64_t n) {
+  SCOPED_TRACE(n);
   const auto plain = spread(k * n, -1, 1), bias = spread(n, -1, 1);
   auto special = plain;
   special[300 * n + 5] = INFINITY;  // of a's signs, down a column
-  special[514 * n + 511] = NAN;     // of the last term of the last column
+  special[k * n - 1] = NAN;         // of the last term of the last column
   auto both = plain;
   both.insert(both.end(), special.begin(), special.end());
-  for (const std::int64_t m : {7, 8, 9, 13, 49, 64, 65}) {
+  for (const std::int64_t m : {7, 8, 13, 24, 49, 64, 65}) {
     SCOPED_TRACE(m);
     auto a = spread(m * k, -1, 1);
     a[(m - 1) * k + 3] = NAN;  // a row
@@ -132,6 +132,11 @@ TEST(MatMul, RowsPowersOfTwoApart) {
     batches.insert(batches.end(), c.begin(), c.end());
     expect_op(node_of("MatMul"), {x, floats({2, k, n}, both)}, {floats({2, m, n}, batches)}, 1e-4, 1e-5);
   }
+}
+
+TEST(MatMul, LargeByPanels) {
+  expect_by_panels(515, 512);
+  expect_by_panels(773, 352);
 }
 
 TEST(MatMul, BatchesOfDoubles) {
