@@ -58,7 +58,9 @@ std::vector<std::string> remarks_on_places(const Graph& graph, const Assignment&
     if (!is_static(graph, node) || assignment.nodes[n].place != 0) continue;
     std::string why;
     if (!node.conv) {
-      why = check_at_home(graph, node, assignment.nodes[n].sides, chooser).error().message;
+      const auto runs = check_at_home(graph, node, assignment.nodes[n].sides, chooser);
+      if (runs.ok()) continue;
+      why = runs.error().message;
     } else {
       const std::string kept = kept_on_processor(graph, node);
       why = kept.empty() ? fmt::format("no engine of {} takes it", home)

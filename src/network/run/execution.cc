@@ -181,6 +181,16 @@ Result<void> Execution::finish(Worker& worker) const {
   return {};
 }
 
+// What was enqueued on streams of the caller's.
+Result<void> Execution::finish_enqueued(Worker& worker) const {
+  if (worker.end == nullptr) return {};
+  CONVOY_TRY(const bool reached, worker.end->reached());
+  if (reached) return {};
+  Queue& own = *worker.lanes[static_cast<std::size_t>(prepared_.home)].queue;
+  CONVOY_CHECK(worker.end->hold(own));
+  return own.finish();
+}
+
 Result<void> Execution::set_mark(Worker& worker, std::unique_ptr<Mark>& mark) const {
   if (mark == nullptr) {
     CONVOY_TRY(mark, prepared_.devices[static_cast<std::size_t>(prepared_.home)]->make_mark());
@@ -190,7 +200,7 @@ Result<void> Execution::set_mark(Worker& worker, std::unique_ptr<Mark>& mark) co
 
 // Null: this run is the first with these pointers, or of this lineup where it is timed, and goes step by step, so that
 // whatever is made at a first use is there when a run is recorded.
-Execution::Recorded* Execution::recorded(Worker& worker, bool timed) {
+Result<Execution::Recorded*> Execution::recorded(Worker& worker, bool timed) {
   const bool first = worker.ran.insert(prepared_.lineup).second;
   Recorded own{.lineup = prepared_.lineup, .timed = timed};
   own.pointers.assign(worker.bound.inputs.begin(), worker.bound.inputs.end());
@@ -201,6 +211,8 @@ Execution::Recorded* Execution::recorded(Worker& worker, bool timed) {
     return &*same;
   }
   if (worker.recorded.size() >= prepared_.most_recorded) {
+    // A graph's library handles go to others with it, so it must not be under way.
+    CONVOY_CHECK(finish_enqueued(worker));
     const auto least = std::ranges::min_element(worker.recorded, {}, &Recorded::used);
     const std::vector<Stretch>& own = least->pointers.empty() ? stretches_ : all_steps_;
     for (std::size_t i = 0; i < own.size(); ++i) {
@@ -211,7 +223,7 @@ Execution::Recorded* Execution::recorded(Worker& worker, bool timed) {
   own.used = worker.runs;
   own.stretches.resize((worker.bound.here() ? all_steps_ : stretches_).size());
   Recorded& made = worker.recorded.emplace_back(std::move(own));
-  return timed && !first ? &made : nullptr;
+  return timed && !first ? &made : static_cast<Recorded*>(nullptr);
 }
 
 // One after the other, or as they were recorded. With marks at each where it is timed.
@@ -292,7 +304,10 @@ Result<void> Execution::run_steps(Worker& worker, bool timed) {
   ++worker.runs;
   if (worker.pending) CONVOY_CHECK(worker.end->hold(home_queue(worker)));
   worker.pending = false;
-  Recorded* const known = own.empty() || !records ? nullptr : recorded(worker, timed);
+  Recorded* known = nullptr;
+  if (!own.empty() && records) {
+    CONVOY_TRY(known, recorded(worker, timed));
+  }
   std::size_t next = 0;  // stretch
   for (std::size_t s = 0; s < program.steps.size(); ++s) {
     const bool begins = next < own.size() && own[next].first == s;

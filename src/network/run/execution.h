@@ -134,7 +134,8 @@ class Execution {
   Result<bool> make_marks(Worker& worker) const;
   Result<void> read_marks(Worker& worker, const Stretch& stretch) const;
   std::vector<Stretch> stretches(bool bound) const;
-  Recorded* recorded(Worker& worker, bool timed);
+  Result<Recorded*> recorded(Worker& worker, bool timed);
+  Result<void> finish_enqueued(Worker& worker) const;
   Result<void> run_stretch(Worker& worker, const Stretch& stretch, std::unique_ptr<Recording>* recording, bool timed);
   static std::size_t bytes_of_graph(const Stretch& stretch) {
     return (stretch.end - stretch.first) * kGraphBytesOfStep;

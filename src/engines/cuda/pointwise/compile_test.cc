@@ -137,6 +137,8 @@ TEST(PointwiseEngine, RefusesWhatIsNoProduct) {
   EXPECT_NE(why("fprop:x=f16,8x16x28x28:w=f16,16x16x1x1"), "");
   EXPECT_NE(why("fprop:x=f32,8x16x28x28,nhwc:w=f32,16x16x1x1"), "");
   EXPECT_NE(why("fprop:x=f16,8x16x28x28,nhwc,align=2:w=f16,16x16x1x1"), "");
+  request.cuda->shared_bytes_per_block = 7;
+  EXPECT_EQ(why(kProblems[0]), "7 bytes of shared memory a block: this engine needs more");
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ class PointwiseEngine final : public Engine, public HasSuggestions, public Decla
   }
   const EngineInfo& info() const override { return info_; }
 
-  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
     const bool forward = problem.pass == Pass::fprop;
     const Dims filter(problem.w.dims.begin() + 2, problem.w.dims.end());
     if (forward ? !std::all_of(filter.begin(), filter.end(), is_one) : filter != problem.stride) {
@@ -136,6 +136,10 @@ class PointwiseEngine final : public Engine, public HasSuggestions, public Decla
         shape.m / 32 * std::max<std::int64_t>(shape.n / 16, 1) > kMost) {
       return Refusal{RefusalCode::size,
                      fmt::format("{} pixels and {} channels: this engine takes fewer", shape.m, shape.n)};
+    }
+    if (request.cuda && pointwise_tiles(shape, problem, *request.cuda).empty()) {
+      return Refusal{RefusalCode::device, fmt::format("{} bytes of shared memory a block: this engine needs more",
+                                                      request.cuda->shared_bytes_per_block)};
     }
     return std::nullopt;
   }

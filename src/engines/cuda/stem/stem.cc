@@ -104,7 +104,7 @@ class StemEngine final : public Engine, public HasSuggestions, public DeclaresNa
   }
   std::vector<std::string> other_notes() const override { return {std::string(note::multiplies_padding)}; }
 
-  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
     if (problem.in_channels() > kMostChannels || stem_terms(problem) > kMostStemTerms) {
       return Refusal{RefusalCode::channels,
                      fmt::format("w.dims={}: this engine takes at most {} channels and {} weights a filter",
@@ -138,6 +138,10 @@ class StemEngine final : public Engine, public HasSuggestions, public DeclaresNa
     if (stem_pixels(problem) > kMost || problem.out_channels() > kMostIndex) {
       return Refusal{RefusalCode::size, fmt::format("{} pixels of {} channels: this engine takes fewer",
                                                     stem_pixels(problem), problem.out_channels())};
+    }
+    if (request.cuda && stem_tiles(problem, *request.cuda).empty()) {
+      return Refusal{RefusalCode::device, fmt::format("{} bytes of shared memory a block: this engine needs more",
+                                                      request.cuda->shared_bytes_per_block)};
     }
     return std::nullopt;
   }

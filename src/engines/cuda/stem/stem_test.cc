@@ -112,6 +112,8 @@ TEST(StemEngine, RefusesWhatItsWindowsDontHold) {
   EXPECT_EQ(why("fprop:x=f16,8x3x600x28,nhwc:w=f16,16x3x3x1,nhwc:pad=128x0:dilation=128x1"),
             "dilation=128x1: this engine takes windows of at most 256");
   EXPECT_NE(why("fprop:x=f16,8x4x28x28,nhwc:w=f16,16x2x3x3,nhwc:pad=1x1:groups=2"), "");
+  request.cuda->shared_bytes_per_block = 7;
+  EXPECT_EQ(why(kProblems[0]), "7 bytes of shared memory a block: this engine needs more");
 }
 
 std::string random_text(Random& random, const char* type) {
