@@ -16,20 +16,12 @@
 #include "engines/cuda/depthwise/depthwise.h"
 #include "engines/cuda/depthwise/launches.h"
 #include "engines/cuda/depthwise/one_sm_problems.h"
+#include "engines/cuda/testing/described.h"
 
 namespace convoy::cuda {
 namespace {
 
-CudaDevice device_of(int architecture) {
-  CudaDevice device;
-  device.architecture = architecture;
-  device.sm_count = architecture == 80 ? 108 : architecture == 90 ? 132 : 148;
-  device.shared_bytes_per_block = architecture == 80 ? 166912 : 232448;
-  device.shared_bytes_per_sm = architecture == 80 ? 167936 : 233472;
-  device.registers_per_sm = 65536;
-  device.threads_per_sm = 2048;
-  return device;
-}
+using testing::device_of;
 
 std::vector<ConvProblem> listed_depthwise() {
   std::vector<ConvProblem> problems;

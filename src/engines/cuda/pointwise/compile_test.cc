@@ -8,27 +8,14 @@
 #include "device/cuda/nvrtc.h"
 #include "engines/cuda/pointwise/pointwise.h"
 #include "engines/cuda/pointwise/tile.h"
+#include "engines/cuda/testing/described.h"
 #include "engines/cuda/testing/host_kernel.h"
 
 namespace convoy::cuda {
 namespace {
 
-CudaDevice device_of(int architecture) {
-  CudaDevice device;
-  device.architecture = architecture;
-  device.sm_count = architecture == 80 ? 108 : 132;
-  device.shared_bytes_per_block = architecture == 80 ? 166912 : 232448;
-  device.shared_bytes_per_sm = architecture == 80 ? 167936 : 233472;
-  device.registers_per_sm = 65536;
-  device.threads_per_sm = 2048;
-  return device;
-}
-
-ConvProblem problem_of(const std::string& text) {
-  auto problem = parse_problem(text);
-  EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;
-  return *std::move(problem);
-}
+using testing::device_of;
+using testing::problem_of;
 
 constexpr const char* kProblems[] = {
     "fprop:x=f16,8x256x28x28,nhwc:w=f16,512x256x1x1:bias=1:gamma=1:act=gelu",

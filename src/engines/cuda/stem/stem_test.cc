@@ -11,6 +11,7 @@
 #include "device/cuda/device.h"
 #include "device/cuda/nvrtc.h"
 #include "engines/cuda/stem/tile.h"
+#include "engines/cuda/testing/described.h"
 #include "engines/cuda/testing/device_data.h"
 #include "engines/cuda/testing/host_kernel.h"
 
@@ -21,22 +22,8 @@ using convoy::testing::ConvData;
 using convoy::testing::Fill;
 using convoy::testing::Random;
 
-CudaDevice device_of(int architecture) {
-  CudaDevice device;
-  device.architecture = architecture;
-  device.sm_count = architecture == 80 ? 108 : 132;
-  device.shared_bytes_per_block = architecture == 80 ? 166912 : 232448;
-  device.shared_bytes_per_sm = architecture == 80 ? 167936 : 233472;
-  device.registers_per_sm = 65536;
-  device.threads_per_sm = 2048;
-  return device;
-}
-
-ConvProblem problem_of(const std::string& text) {
-  auto problem = parse_problem(text);
-  EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;
-  return *std::move(problem);
-}
+using testing::device_of;
+using testing::problem_of;
 
 constexpr const char* kProblems[] = {
     "fprop:x=f16,8x3x224x224,nhwc:w=f16,64x3x7x7,nhwc:y=f16,8x64x112x112,nhwc:pad=3x3:stride=2x2:bias=1:act=relu",
