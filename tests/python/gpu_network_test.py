@@ -234,5 +234,5 @@ def test_many_threads_run_one_session(given):
     network = convoy.Network(MODEL, device="cuda", database=False, deterministic=True)
     expected = network.run({"input": given})["output"]
     with concurrent.futures.ThreadPoolExecutor(8) as threads:
-        for found in threads.map(lambda _: network.run({"input": given})["output"], range(200)):
+        for found in threads.map(lambda _: network.run({"input": given})["output"], range(1000)):
             np.testing.assert_array_equal(found, expected)

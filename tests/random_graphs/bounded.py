@@ -1,19 +1,22 @@
-"""ONNX operators in f64 with a bound on what f32 may make of each element.
+"""ONNX operators in f64 with a bound on what f32, or with CONVOY_RANDOM_TYPE=f16 f16, may make of each element.
 
-A `Bounded` has the exact value and `e`, the most that a right result in f32 may be off: errors that come in, carried through the operator,
-and the operator's own roundings (Higham, Accuracy and Stability of Numerical Algorithms, 3.1; sums as in src/core/tolerance.h). Where the
-exact value is infinite or no number only that is right; where f32 may overflow on the way, or a comparison could go either way, `e` is
-infinite: anything is right. Integers are exact, but quantized values may be one step off (a tie, or a bias that is rounded with its scale).
+A `Bounded` has the exact value and `e`, the most that a right result may be off: errors that come in, carried through the operator, and
+the operator's own roundings (Higham, Accuracy and Stability of Numerical Algorithms, 3.1; sums as in src/core/tolerance.h). Where the
+exact value is infinite or no number only that is right; where the type may overflow on the way, or a comparison could go either way, `e`
+is infinite: anything is right. In f16 sums are in f32, and each output is rounded. Integers are exact, but quantized values may be one
+step off (a tie, or a bias that is rounded with its scale).
 """
 
 import itertools
 import math
+import os
 
 import numpy as np
 
-U = 2.0**-23  # a rounding and something
-TINY = 2.0**-126  # subnormal numbers may count as zero
-LIMIT = 2.0**127
+TYPE = os.environ.get("CONVOY_RANDOM_TYPE", "f32")
+SUM = 2.0**-23  # a rounding in f32, in which sums and functions are computed, and something
+# A rounding of an output, what may count as zero, and from where on it may leave the type's range.
+U, TINY, LIMIT = {"f32": (SUM, 2.0**-126, 2.0**127), "f16": (2.0**-10, 2.0**-24, 2.0**15)}[TYPE]
 # Of cpu.winograd (docs/selection.md, special values): its roundings are of a tile's largest value, but of no more than that of a window.
 WINOGRAD_AMPLIFICATION, WINOGRAD_REACH = 16, 1024
 
@@ -23,10 +26,10 @@ class Invalid(Exception):
 
 
 class Bounded:
-    def __init__(self, v, e=None, kind="f32"):
+    def __init__(self, v, e=None, kind="real"):
         self.v = np.asarray(v, np.float64)
         self.e = np.zeros(self.v.shape) if e is None else np.broadcast_to(np.asarray(e, np.float64), self.v.shape)
-        self.kind = kind  # "f32", "u8", "s8", "s64"
+        self.kind = kind  # "real", "f32", "u8", "s8", "s64"
 
     @property
     def shape(self):
@@ -48,8 +51,8 @@ def wrong(actual, right):
     return f"{int(bad.sum())} of {bad.size}, first at {list(at)}: {value[at]!r}, right is {right.v[at]!r} +- {right.e[at]:.3g}"
 
 
-def finish(v, e, like="f32"):
-    """A value of f32 with error e before it is rounded to f32."""
+def finish(v, e, like="real"):
+    """A value with error e before it is rounded."""
     with np.errstate(all="ignore"):
         e = np.where(np.isnan(e), np.inf, e)
         e = np.where(np.isfinite(v), e + U * np.abs(v) + TINY, e)
@@ -151,7 +154,7 @@ def conv(x, w, b=None, *, kernel_shape=None, strides=None, dilations=None, pads=
             v, total = v + bias, total + np.abs(bias)
             rounding = rounding + np.abs(bias)
             e = e + b.e.reshape(bias.shape)
-        e = e + counted(terms + 1) * U * rounding + terms * TINY
+        e = e + (counted(terms + 1) * SUM + U) * rounding + terms * TINY  # U: of weights that a factor is folded into
         e = np.where((unsure > 0) | (total + e >= LIMIT), np.inf, e)
     return finish(v, e)
 
@@ -186,11 +189,11 @@ def conv_transpose(x, w, b=None, *, strides=None, dilations=None, pads=None, gro
         total = apply(size, weight)
         terms = x.shape[1] // group * int(np.prod(kernel))
         rounding = total + winograd_roundings(size, flip(weight), strides, dilations, before, out)
-        e = apply(finite(x.e), weight) + counted(terms + 1) * U * rounding + terms * TINY
+        e = apply(finite(x.e), weight) + (counted(terms + 1) * SUM + U) * rounding + terms * TINY
         unsure = apply(np.isinf(x.e) * 1.0, np.ones(w.shape))
         if b is not None:
             bias = b.v.reshape((1, -1) + (1,) * spatial)
-            v, total, e = v + bias, total + np.abs(bias), e + counted(terms + 1) * U * np.abs(bias)
+            v, total, e = v + bias, total + np.abs(bias), e + (counted(terms + 1) * SUM + U) * np.abs(bias)
         e = np.where((unsure > 0) | (total + e >= LIMIT), np.inf, e)
     return finish(v, e)
 
@@ -236,7 +239,7 @@ def average_pool(x, *, kernel_shape, strides=None, dilations=None, pads=None, ce
         if (count == 0).any():
             raise Invalid("a window reads nothing")
         terms = int(np.prod(kernel_shape))
-        e = np.where(size + e >= LIMIT, np.inf, e / count + counted(terms + 1) * U * size / count)
+        e = np.where(size + e >= LIMIT, np.inf, e / count + counted(terms + 1) * SUM * size / count)
         return finish(v / count, e)
 
 
@@ -253,7 +256,7 @@ def lp_pool(x, *, kernel_shape, strides=None, pads=None, dilations=None, ceil_mo
         root = v ** (1 / p)
         # |x|^p leaves f32's range sooner than x does.
         lost = (np.isfinite(v) & (v >= LIMIT)) | ((v > 0) & (v < 2.0**-100))
-        return finish(root, np.where(lost, np.inf, e + 4 * counted(terms + 1) * U * root))
+        return finish(root, np.where(lost, np.inf, e + 4 * counted(terms + 1) * SUM * root))
 
 
 # ---- quantization

@@ -3,16 +3,18 @@
 A graph has 3 to 10 operators after one or two inputs of 1 to 3 spatial dims; where all sizes are fixed a constant may stand beside them.
 Its values are followed as it grows (operators.py), so that each operator gets sizes that it takes. A third of the graphs is quantized in
 parts (QDQ), a third has free sizes, all but fixed ones are run with a batch of 0 as well, and a quarter of the inputs has special values.
+With CONVOY_RANDOM_TYPE=f16 all values are of that type, and nothing is quantized.
 """
 
 import numpy as np
 import onnx
-from bounded import Bounded, Invalid
+from bounded import TYPE, Bounded, Invalid
 from onnx import TensorProto, helper, numpy_helper
 from operators import OPERATORS
 
-SPECIAL = [np.nan, np.inf, -np.inf, 3.4028235e38, -3.4028235e38, 1e30, -1e30, 1e10, 1e-40, 0.0, -0.0]
-TYPES = {"f32": (np.float32, TensorProto.FLOAT), "u8": (np.uint8, TensorProto.UINT8), "s8": (np.int8, TensorProto.INT8),
+SPECIAL = {"f32": [np.nan, np.inf, -np.inf, 3.4028235e38, -3.4028235e38, 1e30, -1e30, 1e10, 1e-40, 0.0, -0.0],
+           "f16": [np.nan, np.inf, -np.inf, 65504, -65504, 3e4, -3e4, 1e3, 6e-8, 0.0, -0.0]}[TYPE]
+TYPES = {"real": {"f32": (np.float32, TensorProto.FLOAT), "f16": (np.float16, TensorProto.FLOAT16)}[TYPE], "f32": (np.float32, TensorProto.FLOAT), "u8": (np.uint8, TensorProto.UINT8), "s8": (np.int8, TensorProto.INT8),
          "s64": (np.int64, TensorProto.INT64)}
 OPSET = 19
 
@@ -37,7 +39,7 @@ class Graph:
     def integer(self, low, high):
         return int(self.random.integers(low, high + 1))
 
-    def constant(self, array, kind="f32"):
+    def constant(self, array, kind="real"):
         name = f"c{len(self.constants)}"
         self.constants[name] = (np.asarray(array, TYPES[kind][0]), kind)
         self.values[name] = Bounded(self.constants[name][0], kind=kind)
@@ -159,7 +161,7 @@ class Graph:
             positive = lambda: self.constant(self.random.uniform(0.5, 2, c))  # noqa: E731
             return self.apply(op, x, positive(), self.weights(c), self.weights(c), positive())
         if op in ("Add", "Sub", "Mul", "Max", "Min"):
-            same = [n for n in self.live if self.values[n].shape == self.values[x].shape and self.values[n].kind == "f32"]
+            same = [n for n in self.live if self.values[n].shape == self.values[x].shape and self.values[n].kind == "real"]
             if self.chance(0.7):
                 return self.apply(op, x, same[self.random.integers(len(same))])
             dims = [1, self.values[x].shape[1]] + [1] * self.spatial
@@ -198,7 +200,7 @@ class Graph:
                                    {"mode": "nearest"}, {"mode": "linear"},
                                    {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
                                    {"mode": "linear", "coordinate_transformation_mode": "asymmetric"})
-            return self.apply(op, x, self.constant(scales), **attributes)
+            return self.apply(op, x, self.constant(scales, "f32"), **attributes)
         if op == "Transpose":
             perm = [0, 1] + [int(d) for d in 2 + self.random.permutation(n - 2)]
             return self.apply(op, x, perm=perm)
@@ -217,7 +219,7 @@ class Graph:
         self.sets = {}
         for name, array in self.inputs(0).items():
             self.values[name] = Bounded(array)
-        quantizing = self.chance(1 / 3)
+        quantizing = self.chance(1 / 3) and TYPE == "f32"
         self.live = list(self.names)
         of_constants = np.random.default_rng((self.seed, 7))
         if self.free == "none" and of_constants.random() < 0.3:
@@ -252,7 +254,7 @@ class Graph:
                 dims[2:] = [d + int(random.integers(0, 5)) for d in dims[2:]]
             made = {}
             for name in self.names:
-                array = random.standard_normal(dims).astype(np.float32)
+                array = random.standard_normal(dims).astype(TYPES["real"][0])
                 if self.special and array.size:
                     for _ in range(int(random.integers(1, 4))):
                         array.reshape(-1)[random.integers(array.size)] = SPECIAL[random.integers(len(SPECIAL))]
@@ -284,7 +286,7 @@ class Graph:
             dims[2:] = [f"d{d}" for d in range(self.spatial)]
         tensors = [numpy_helper.from_array(array, name) for name, (array, _) in self.constants.items()]
         graph = helper.make_graph(
-            nodes, f"random_{self.seed}", [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name in self.names],
+            nodes, f"random_{self.seed}", [helper.make_tensor_value_info(name, TYPES["real"][1], dims) for name in self.names],
             [helper.make_tensor_value_info(name, TYPES[self.values[name].kind][1], None) for name in self.outputs], tensors)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9).SerializeToString()
 

@@ -1,10 +1,10 @@
 """The other operators of random graphs as `Bounded` has them."""
 
 import numpy as np
-from bounded import LIMIT, RANGES, U, Bounded, Invalid, average_pool, conv, conv_transpose, dequantize, finish, lp_pool, max_pool, quantize
+from bounded import LIMIT, RANGES, SUM, U, Bounded, Invalid, average_pool, conv, conv_transpose, dequantize, finish, lp_pool, max_pool, quantize
 
 
-def monotone(f, lipschitz=1.0, accuracy=4 * U):
+def monotone(f, lipschitz=1.0, accuracy=4 * SUM):
     """An element-wise function that does not fall, or only a little: its slope bounds what an error becomes."""
     def apply(x, **attributes):
         with np.errstate(all="ignore"):
@@ -89,7 +89,7 @@ def global_average(x, axes):
         terms = int(np.prod([x.shape[a] for a in axes]))
         size = np.abs(np.where(np.isfinite(x.v), x.v, 0)).sum(axes, keepdims=True)
         e = x.e.sum(axes, keepdims=True)
-        e = np.where(size + e >= LIMIT, np.inf, e / terms + min(terms + 1, 8 * (terms + 1) ** 0.5) * U * size / terms)
+        e = np.where(size + e >= LIMIT, np.inf, e / terms + min(terms + 1, 8 * (terms + 1) ** 0.5) * SUM * size / terms)
         return finish(x.v.mean(axes, keepdims=True), e)
 
 
@@ -159,7 +159,7 @@ def resize(x, scales, *, mode="nearest", coordinate_transformation_mode="half_pi
             # A weight of 0 times an infinity, or none: implementations differ in which they compute.
             e = np.where((t == 0) & ~np.isfinite(second), np.inf, e)
             size = np.maximum(np.take(size, low, axis), np.take(size, high, axis))
-    return finish(v, e + (64 * U * size if mode == "linear" else 0)) if mode == "linear" else Bounded(v, e, x.kind)
+    return finish(v, e + (64 * SUM * size if mode == "linear" else 0)) if mode == "linear" else Bounded(v, e, x.kind)
 
 
 def softmax(x, axis=-1):
@@ -169,7 +169,7 @@ def softmax(x, axis=-1):
         v = np.exp(x.v - x.v.max(axis, keepdims=True))
         v = v / v.sum(axis, keepdims=True)
         size = np.abs(np.where(np.isfinite(x.v), x.v, 0)).max(axis, keepdims=True)
-        e = v * np.minimum(2 * x.e.max(axis, keepdims=True), 1e30) * 2 + 64 * U + v * size * 4 * U
+        e = v * np.minimum(2 * x.e.max(axis, keepdims=True), 1e30) * 2 + 64 * SUM + v * size * 4 * SUM
         # Differences of infinities, and of numbers that differ by more than f32 has.
         lost = ~np.isfinite(x.v).all(axis, keepdims=True) | (x.e.max(axis, keepdims=True) > 0.1)
         return finish(v, np.where(lost | np.isnan(v), np.inf, e))

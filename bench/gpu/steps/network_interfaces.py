@@ -27,12 +27,20 @@ COMMANDS = [
 ]
 
 
+def pytest_of(file):
+    environment = {**with_wheels(plain_environment()), "CONVOY_SOURCE": str(harness.HERE)}
+    done = subprocess.run([PYTHON, "-m", "pytest", "-q", "-rsP", "-p", "no:cacheprovider", harness.HERE / "tests/python" / file], capture_output=True,
+                          text=True, timeout=500, env=environment)
+    return {"failed": done.returncode not in (0, 5), "said": done.stdout[-6000:] + done.stderr[-1000:]}
+
+
 def command_of(line):
     return harness.command([str(harness.CONVOY), *shlex.split(line)[1:]])
 
 
 class Interfaces(harness.Step):
     """networks on a GPU: the command's options, and the Python module with PyTorch's tensors, streams and graphs"""
+    jobs = 6  # nothing that it looks at is a time
 
     def units(self):
         return [["python", "gpu_network_test.py"]] + [["command", index] for index in range(len(COMMANDS))]
@@ -40,10 +48,7 @@ class Interfaces(harness.Step):
     def run(self, unit):
         kind, which = unit
         if kind == "python":
-            environment = {**with_wheels(plain_environment()), "CONVOY_SOURCE": str(harness.HERE)}
-            done = subprocess.run([PYTHON, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", harness.HERE / "tests/python" / which],
-                                  capture_output=True, text=True, timeout=500, env=environment)
-            return {"unit": unit, "failed": done.returncode not in (0, 5), "said": done.stdout[-4000:] + done.stderr[-1000:]}
+            return {"unit": unit, **pytest_of(which)}
         lines, patterns = COMMANDS[which]
         with tempfile.TemporaryDirectory() as folder:
             for line in lines:
@@ -56,3 +61,16 @@ class Interfaces(harness.Step):
 
     def summary(self, rows):
         return {"failed": [row for row in rows if row["failed"]], "rows": rows}
+
+
+class Memory(harness.Step):
+    """networks on a GPU whose memory runs short, whose capture fails, which is lost; memory after 200 sizes; tensors of over 2^31 elements. Alone on the GPU"""
+
+    def units(self):
+        return ["gpu_network_memory_test.py", "gpu_network_large_test.py"]
+
+    def run(self, file):
+        return {"file": file, **pytest_of(file)}
+
+    def summary(self, rows):
+        return {"failed": [row["file"] for row in rows if row["failed"]], "rows": rows}
