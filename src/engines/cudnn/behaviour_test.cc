@@ -6,20 +6,17 @@
 #include "engines/cudnn/device_case.h"
 #include "engines/cudnn/plan.h"
 #include "engines/reference/reference.h"
+#include "engines/testing/problem_of.h"
 
 namespace convoy::cudnn {
 namespace {
 
+using convoy::testing::problem_of;
 using testing::Case;
 using testing::OnDevice;
 
 class Behaviour : public OnDevice {
  protected:
-  static ConvProblem problem_of(const std::string& text) {
-    auto problem = parse_problem(text);
-    EXPECT_TRUE(problem.ok()) << (problem.ok() ? "" : problem.error().message);
-    return *problem;
-  }
   // Plans of all engines that take the problem, at their default knobs.
   std::vector<std::unique_ptr<ConvPlan>> plans(const ConvProblem& problem) const {
     std::vector<std::unique_ptr<ConvPlan>> all;

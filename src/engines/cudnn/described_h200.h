@@ -32,4 +32,10 @@ inline std::string wants_driver(const Api& api) {
                                                                                                 : "";
 }
 
+inline PlanRequest on(const CudaDevice& device) {
+  PlanRequest request;
+  request.cuda = device;
+  return request;
+}
+
 }  // namespace convoy::cudnn

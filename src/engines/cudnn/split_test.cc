@@ -8,15 +8,12 @@
 
 #include "convoy/thread_team.h"
 #include "engines/reference/reference.h"
+#include "engines/testing/problem_of.h"
 
 namespace convoy::cudnn {
 namespace {
 
-ConvProblem problem_of(const std::string& text) {
-  auto problem = parse_problem(text);
-  EXPECT_TRUE(problem.ok()) << (problem.ok() ? "" : problem.error().message);
-  return *problem;
-}
+using convoy::testing::problem_of;
 
 std::vector<float> numbers(std::int64_t count, int seed) {
   std::vector<float> values(static_cast<std::size_t>(count));

@@ -1,12 +1,8 @@
 // For tests of kernels without a GPU: data-centre GPUs as they describe themselves, and problems by their strings.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <utility>
-
 #include "convoy/engine.h"
+#include "engines/testing/problem_of.h"
 
 namespace convoy::cuda::testing {
 
@@ -22,10 +18,6 @@ inline CudaDevice device_of(int architecture) {
   return device;
 }
 
-inline ConvProblem problem_of(const std::string& text) {
-  auto problem = parse_problem(text);
-  EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;
-  return *std::move(problem);
-}
+using convoy::testing::problem_of;
 
 }  // namespace convoy::cuda::testing
