@@ -6,6 +6,7 @@
 #include "network/graph/conv_node.h"
 #include "network/graph/pass.h"
 #include "network/graph/passes/affine.h"
+#include "network/graph/passes/take_over.h"
 
 namespace convoy::network {
 
@@ -141,9 +142,7 @@ Result<bool> fold_through_relu(Graph& graph, Node& conv, Node& relu, const std::
   if (!is_scale) return false;
   CONVOY_TRY(const bool folded, fold(graph, conv, *affine, *groups));
   if (!folded) return false;
-  relu.outputs[0] = next.outputs[0];
-  relu.sources.insert(relu.sources.end(), next.sources.begin(), next.sources.end());
-  next.erased = true;
+  take_over(relu, next);
   return true;
 }
 
@@ -172,9 +171,7 @@ Result<int> affine_folding(Graph& graph, const PassContext&) {
       if (!graph.values[next.outputs[0]].known || graph.values[next.outputs[0]].desc.dims != out_dims) break;
       CONVOY_TRY(const bool folded, fold(graph, conv, *affine, *groups));
       if (!folded) break;
-      conv.outputs[0] = next.outputs[0];
-      conv.sources.insert(conv.sources.end(), next.sources.begin(), next.sources.end());
-      next.erased = true;
+      take_over(conv, next);
       readers = graph.readers();
       ++changes;
     }

@@ -8,6 +8,7 @@
 #include "network/graph/conv_node.h"
 #include "network/graph/pass.h"
 #include "network/graph/passes/activations.h"
+#include "network/graph/passes/take_over.h"
 
 namespace convoy::network {
 namespace {
@@ -15,9 +16,7 @@ namespace {
 // `before`: the convolution as it was, without what it takes from `next`.
 void absorb(Node& conv, Node before, Node& next) {
   conv.fused = std::make_shared<Fusing>(Fusing{std::move(before), next});
-  conv.outputs[0] = next.outputs[0];
-  conv.sources.insert(conv.sources.end(), next.sources.begin(), next.sources.end());
-  next.erased = true;
+  take_over(conv, next);
 }
 
 bool is_float(const Node& node) {

@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "network/graph/pass.h"
+#include "network/graph/passes/take_over.h"
 
 namespace convoy::network {
 namespace {
 
 bool takes_bias(const Graph& graph, const Node& node) {
-  if (node.erased || node.desc.op != "MatMul" || !node.desc.domain.empty() || node.inputs.size() != 2) return false;
+  if (node.desc.op != "MatMul" || !node.desc.domain.empty() || node.inputs.size() != 2) return false;
   const Value& out = graph.values[node.outputs[0]];
   const auto has_rows = [&](int input) { return graph.values[input].known && graph.values[input].desc.rank() >= 2; };
   return out.known && (out.desc.type == DataType::f32 || out.desc.type == DataType::f64) &&
@@ -27,30 +28,22 @@ bool is_row(const Graph& graph, int value, const TensorDesc& out) {
 
 Result<int> matmul_bias(Graph& graph, const PassContext& context) {
   if (context.on_gpu) return 0;  // its products have none
-  const auto readers = graph.readers();
-  int changes = 0;
-  for (Node& node : graph.nodes) {
-    if (!takes_bias(graph, node)) continue;
-    const int out = node.outputs[0];
-    if (readers[out].size() != 1 || graph.is_output(out)) continue;
-    Node& next = graph.nodes[readers[out][0]];
-    if (next.desc.op != "Add" || !next.desc.domain.empty() || next.desc.opset < 7 || next.inputs.size() != 2) continue;
-    const int added = next.inputs[next.inputs[0] == out ? 1 : 0];
-    if (added == kAbsent || !is_row(graph, added, graph.values[out].desc)) continue;
-    // A row of higher rank would have added dims.
-    if (!graph.values[next.outputs[0]].known ||
-        graph.values[next.outputs[0]].desc.dims != graph.values[out].desc.dims) {
-      continue;
-    }
-    node.inputs.push_back(added);
-    node.desc.attributes["bias"] = std::int64_t{1};
-    node.outputs[0] = next.outputs[0];
-    node.sources.insert(node.sources.end(), next.sources.begin(), next.sources.end());
-    next.erased = true;
-    ++changes;
-  }
-  graph.sweep();
-  return changes;
+  return take_over_readers(
+      graph, [&](const Node& node) { return takes_bias(graph, node); },
+      [&](Node& node, const Node& next) {
+        const Value& out = graph.values[node.outputs[0]];
+        if (next.desc.op != "Add" || !next.desc.domain.empty() || next.desc.opset < 7 || next.inputs.size() != 2) {
+          return false;
+        }
+        const int added = next.inputs[next.inputs[0] == node.outputs[0] ? 1 : 0];
+        if (added == kAbsent || !is_row(graph, added, out.desc)) return false;
+        // A row of higher rank would have added dims.
+        const Value& sum = graph.values[next.outputs[0]];
+        if (!sum.known || sum.desc.dims != out.desc.dims) return false;
+        node.inputs.push_back(added);
+        node.desc.attributes["bias"] = std::int64_t{1};
+        return true;
+      });
 }
 
 }  // namespace convoy::network
