@@ -12,10 +12,11 @@
 #include "core/problem_list.h"
 #include "core/suggestions.h"
 #include "device/cuda/nvrtc.h"
-#include "engines/cuda/depthwise/blocks.h"
 #include "engines/cuda/depthwise/depthwise.h"
-#include "engines/cuda/depthwise/launches.h"
-#include "engines/cuda/depthwise/one_sm_problems.h"
+#include "engines/cuda/depthwise/design.h"
+#include "engines/cuda/depthwise/problems.h"
+#include "engines/cuda/depthwise/tile_axis.h"
+#include "engines/cuda/testing/compiled.h"
 #include "engines/cuda/testing/described.h"
 
 namespace convoy::cuda {
@@ -36,41 +37,19 @@ std::vector<ConvProblem> listed_depthwise() {
   return problems;
 }
 
-ConvProblem variant(ConvProblem problem, DataType type, Layout layout, Pass pass) {
-  problem.pass = pass;
-  for (TensorDesc* desc : {&problem.x, &problem.y}) {
-    Dims dims = desc->dims;
-    dims[0] = 128;
-    *desc = TensorDesc::packed(type, dims, layout);
-  }
-  problem.w = TensorDesc::packed(type, problem.w.dims);
-  return problem;
-}
-
-std::int64_t spilled(const std::string& log) {
-  static const std::regex& pattern = *new std::regex("([0-9]+) bytes spill (stores|loads)");
-  std::int64_t bytes = 0;
-  for (auto at = std::sregex_iterator(log.begin(), log.end(), pattern); at != std::sregex_iterator(); ++at) {
-    bytes += std::stoll((*at)[1]);
-  }
-  return bytes;
-}
-
-// Whether the assembler reported at all: a test that reads nothing can't fail.
-bool reported(const std::string& log) { return log.find("registers") != std::string::npos; }
-
 // What the test on one SM relies on: a kernel that isn't among the twelve designs of its problems was never tried
 // there.
 TEST(DepthwiseKernels, OneSmProblemsAreOfferedAllOfThem) {
   for (const int architecture : {80, 90, 100}) {
-    std::set<int> kernels, of_wgrad;
+    std::set<std::string> families, of_wgrad;
     for (const ConvProblem& problem : one_sm_problems()) {
       for (const DepthwiseDesign& design : depthwise_designs(depthwise_shape(problem), device_of(architecture), 1)) {
-        (problem.pass == Pass::wgrad ? of_wgrad : kernels).insert(static_cast<int>(design.kernel));
+        (problem.pass == Pass::wgrad ? of_wgrad : families).insert(design.family->word);
       }
     }
-    EXPECT_EQ(fmt::format("{}", fmt::join(kernels, " ")), "0 1 2 3 4 5 6 7") << architecture;
-    EXPECT_EQ(fmt::format("{}", fmt::join(of_wgrad, " ")), "0 1 3 5 6 7") << architecture;
+    EXPECT_EQ(families.size(), depthwise_families().size()) << architecture;
+    EXPECT_EQ(fmt::format("{}", fmt::join(of_wgrad, " ")), "general patch pixel_bands plane_bands planes signal")
+        << architecture;
   }
 }
 
@@ -91,7 +70,7 @@ TEST(DepthwiseKernels, CompileWithoutSpills) {
           for (const int architecture : {80, 90, 100}) {
             // The sample: every 199th, which is prime to the loops' lengths.
             if (full || ++i % 199 == 0) {
-              ConvProblem problem = variant(listed, type, layout, pass);
+              ConvProblem problem = variant(listed, 128, type, layout, pass);
               if (pass == Pass::fprop) {
                 problem.epilogue.bias = true;
                 problem.epilogue.narrow_bias = type != DataType::f32 && cases.size() % 2 == 0;
@@ -113,15 +92,13 @@ TEST(DepthwiseKernels, CompileWithoutSpills) {
       const CudaDevice device = device_of(architecture);
       const DepthwiseShape shape = depthwise_shape(problem);
       const DepthwiseDesign design = depthwise_designs(shape, device, target_sms).front();
-      for (const DepthwiseLaunch& launch : depthwise_launches(problem, shape, design, device, target_sms).kernels) {
-        const auto compiled = compile(launch.request, true);
+      for (const KernelLaunch& launch : depthwise_launches(problem, shape, design, device, target_sms).kernels) {
+        const std::int64_t spilled = testing::spilled_bytes(launch.request);
         const std::lock_guard lock(mutex);
-        ASSERT_TRUE(compiled.ok()) << print(problem) << ": " << compiled.error().message;
-        EXPECT_TRUE(reported(compiled->log)) << compiled->log;
         // The loop over work takes registers, of which the blocks that run at once leave none.
-        EXPECT_LE(spilled(compiled->log), target_sms > 0 ? 128 : 0)
+        EXPECT_LE(spilled, target_sms > 0 ? 128 : 0)
             << print(problem) << " " << print(Candidate{"", configuration_of(design)}) << " sm_" << architecture
-            << " target_sms=" << target_sms << ": " << compiled->log;
+            << " target_sms=" << target_sms;
       }
     }
   };
@@ -130,16 +107,17 @@ TEST(DepthwiseKernels, CompileWithoutSpills) {
 }
 
 TEST(DepthwiseDesigns, AConfigurationSaysAllOfADesign) {
-  for (const DepthwiseDesign design :
-       {DepthwiseDesign{}, DepthwiseDesign{DepthwiseKernel::patch, 4, 14, 8},
-        DepthwiseDesign{DepthwiseKernel::rolling, 500, 7, 1}, DepthwiseDesign{DepthwiseKernel::planes, 14, 1, 1},
-        DepthwiseDesign{DepthwiseKernel::mma, 16, 16, 32}, DepthwiseDesign{DepthwiseKernel::plane_bands, 56, 4, 16},
-        DepthwiseDesign{DepthwiseKernel::pixel_bands, 500, 4, 32, 2},
-        DepthwiseDesign{DepthwiseKernel::signal, 250, 16, 1}}) {
-    const Candidate candidate{"cuda.depthwise", configuration_of(design)};
-    EXPECT_EQ(design_of(candidate.knobs), design);
-    EXPECT_EQ(*parse_candidate(print(candidate)), candidate);
+  for (const char* text :
+       {"{kernel=general}", "{channels=8,columns=14,kernel=patch,rows=4}", "{columns=7,kernel=rolling,rows=500}",
+        "{columns=1,kernel=planes,rows=14}", "{channels=32,columns=16,kernel=mma,rows=16}",
+        "{channels=4,images=16,kernel=plane_bands,rows=56}",
+        "{channels=32,kernel=pixel_bands,rows=500,unroll=2,warp_channels=4}",
+        "{channels=1,kernel=signal,positions=16,tiles=250}"}) {
+    const auto candidate = parse_candidate(std::string("cuda.depthwise") + text);
+    ASSERT_TRUE(candidate.ok()) << candidate.error().message;
+    EXPECT_EQ(configuration_of(design_of(candidate->knobs)), candidate->knobs) << text;
   }
+  EXPECT_EQ(design_of({}), DepthwiseDesign{});
 }
 
 // One of each kind: phases of a stride, of its dgrad and of a dilation, more taps than a thread keeps or straight code
@@ -157,14 +135,11 @@ TEST(DepthwiseDesigns, LongFiltersOfSignalsAreTakenBySignal) {
     ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
     const DepthwiseShape shape = depthwise_shape(*problem);
     const auto designs = depthwise_designs(shape, device, 0);
-    EXPECT_EQ(designs.front().kernel, DepthwiseKernel::signal) << text;
+    EXPECT_STREQ(designs.front().family->word, "signal") << text;
     if (const auto api = nvrtc(); !api.ok()) continue;
     for (const int architecture : {80, 90}) {
       const auto launches = depthwise_launches(*problem, shape, designs.front(), device_of(architecture), 0);
-      const auto compiled = compile(launches.kernels.front().request, true);
-      ASSERT_TRUE(compiled.ok()) << text << ": " << compiled.error().message;
-      EXPECT_TRUE(reported(compiled->log)) << compiled->log;
-      EXPECT_EQ(spilled(compiled->log), 0) << text << " sm_" << architecture << ": " << compiled->log;
+      EXPECT_EQ(testing::spilled_bytes(launches.kernels.front().request), 0) << text << " sm_" << architecture;
     }
   }
 }
@@ -176,7 +151,7 @@ TEST(DepthwiseDesigns, AStridedViewAndAnOddChannelGoOneByOne) {
     EXPECT_TRUE(problem.ok()) << problem.error().message;
     std::int64_t most = 0;
     for (const DepthwiseDesign& design : depthwise_designs(depthwise_shape(*problem), device, 0)) {
-      most = std::max(most, design.vector);
+      most = std::max(most, knob_or(configuration_of(design), "channels", 1));
     }
     return most;
   };
@@ -201,10 +176,13 @@ TEST(DepthwiseDesigns, PlanesThatAreAddedUpLieInSharedMemoryWhole) {
     const auto designs = depthwise_designs(shape, device, 0);
     ASSERT_FALSE(designs.empty()) << text;
     for (const DepthwiseDesign& design : designs) {
-      if (design.kernel != DepthwiseKernel::planes) continue;
-      const DepthwiseBlocks blocks = blocks_of(shape, design, device, 0);
-      EXPECT_GE(blocks.strip_tiles, tiling_of(shape, design).h.tiles())
-          << text << print(Candidate{"", configuration_of(design)});
+      if (design.family->word != std::string_view("planes")) continue;
+      const std::string constants = depthwise_launches(*problem, shape, design, device, 0).kernels[0].request.constants;
+      std::smatch tiles;
+      ASSERT_TRUE(std::regex_search(constants, tiles, std::regex("STRIP_TILES = ([0-9]+);"))) << constants;
+      const KnobValues values = configuration_of(design);
+      EXPECT_GE(std::stoll(tiles[1]), tiling_of(shape, knob_or(values, "rows", 0), 1).h.tiles())
+          << text << print(Candidate{"", values});
     }
   }
 }

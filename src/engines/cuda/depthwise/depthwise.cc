@@ -7,10 +7,8 @@
 #include "core/declared_names.h"
 #include "core/notes.h"
 #include "core/padding.h"
-#include "core/stages.h"
 #include "core/suggestions.h"
-#include "device/cuda/device.h"
-#include "engines/cuda/depthwise/launches.h"
+#include "engines/cuda/depthwise/design.h"
 
 namespace convoy::cuda {
 namespace {
@@ -21,79 +19,6 @@ constexpr std::int64_t kMostTaps = 1 << 20;
 constexpr std::int64_t kMostGrid = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kMostSuggestions = 4;
 constexpr double kUncertainty = 1.1;  // of a prediction
-
-// The kernels' EpilogueArgs.
-struct EpilogueArgs {
-  const void* bias;
-  const void* z;
-  const void* slopes;
-};
-
-class DepthwisePlan final : public ConvPlan, public HasStages {
- public:
-  DepthwisePlan(Pass pass, bool empty, Candidate candidate, int ordinal, DepthwiseLaunches launches)
-      : pass_(pass),
-        empty_(empty),
-        candidate_(std::move(candidate)),
-        ordinal_(ordinal),
-        launches_(std::move(launches)) {}
-
-  Result<void> load(int target_sms) {
-    if (empty_) return {};
-    std::vector<KernelRequest> requests;
-    for (const DepthwiseLaunch& launch : launches_.kernels) requests.push_back(launch.request);
-    CONVOY_TRY(const std::vector<KernelImage> images, compile_all(requests));
-    for (std::size_t i = 0; i < images.size(); ++i) {
-      DepthwiseLaunch& launch = launches_.kernels[i];
-      CONVOY_TRY(Module module, Module::load(ordinal_, images[i], print(candidate_)));
-      modules_.push_back(std::move(module));
-      CONVOY_TRY(Kernel kernel, modules_.back().kernel(launch.entry, launch.shape.dynamic_shared_bytes));
-      if (target_sms > 0) CONVOY_CHECK(keep_within(ordinal_, target_sms, kernel, launch.shape));
-      kernels_.push_back(std::move(kernel));
-      retained_ += images[i].size();
-    }
-    return {};
-  }
-
-  Candidate candidate() const override { return candidate_; }
-  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(launches_.workspace_bytes); }
-  std::size_t retained_bytes() const override { return retained_; }
-  std::vector<std::string> notes() const override { return {std::string(note::runtime_compilation)}; }
-  std::vector<std::string> stages() const override {
-    std::vector<std::string> stages;
-    for (const DepthwiseLaunch& launch : launches_.kernels) stages.push_back(launch.stage);
-    return stages;
-  }
-
-  Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
-    if (empty_) return {};
-    CONVOY_CHECK(make_current(ordinal_));
-    const auto stream = static_cast<CUstream>(context.stream());
-    const void* in = pass_ == Pass::dgrad ? args.y : args.x;
-    const void* other = pass_ == Pass::wgrad ? args.y : args.w;
-    void* out = args.out;
-    void* partial = context.workspace;
-    EpilogueArgs epilogue{args.bias, args.z, args.slopes};
-    if (kernels_.size() == 1) {
-      void* arguments[] = {&in, &other, &out, &epilogue};
-      return launch(kernels_[0], launches_.kernels[0].shape, arguments, stream);
-    }
-    void* shares[] = {&in, &other, &partial};
-    CONVOY_CHECK(launch(kernels_[0], launches_.kernels[0].shape, shares, stream));
-    void* sums[] = {&partial, &out, &epilogue};
-    return launch(kernels_[1], launches_.kernels[1].shape, sums, stream);
-  }
-
- private:
-  Pass pass_;
-  bool empty_;
-  Candidate candidate_;
-  int ordinal_;
-  DepthwiseLaunches launches_;
-  std::vector<Module> modules_;
-  std::vector<Kernel> kernels_;
-  std::size_t retained_ = 0;
-};
 
 TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
 
@@ -118,15 +43,12 @@ class DepthwiseEngine final : public Engine, public HasSuggestions, public Decla
   }
   const EngineInfo& info() const override { return info_; }
 
-  // wgrad on multiply-adds takes the zeros beside x as data.
   std::vector<std::string> notes(const ConvProblem& problem, const KnobValues& values,
                                  const PlanRequest& request) const override {
     std::vector<std::string> notes = info_.notes;
     if (problem.pass != Pass::wgrad || problem.out().elements() == 0 || !reads_padding(problem)) return notes;
-    const DepthwiseKernel kernel = design_for(depthwise_shape(problem), values, request).kernel;
-    if (kernel != DepthwiseKernel::plane_bands && kernel != DepthwiseKernel::pixel_bands) {
-      notes.emplace_back(note::multiplies_padding);
-    }
+    const DepthwiseDesign design = design_for(depthwise_shape(problem), values, request);
+    if (!design.family->skips_padding) notes.emplace_back(note::multiplies_padding);
     return notes;
   }
   std::vector<std::string> other_notes() const override { return {std::string(note::multiplies_padding)}; }
@@ -204,24 +126,14 @@ class DepthwiseEngine final : public Engine, public HasSuggestions, public Decla
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& values,
                                          const PlanRequest& request) const override {
     Candidate candidate{kName, {}};
-    const bool empty = problem.out().elements() == 0;
-    DepthwiseLaunches launches;
-    if (!empty) {
+    PlannedKernels planned;
+    if (problem.out().elements() != 0) {
       const DepthwiseShape shape = depthwise_shape(problem);
       const DepthwiseDesign design = design_for(shape, values, request);
       candidate.knobs = configuration_of(design);
-      launches = depthwise_launches(problem, shape, design, *request.cuda, request.target_sms);
-      for (const DepthwiseLaunch& launch : launches.kernels) {
-        if (launch.shape.grid.x > static_cast<unsigned>(kMostGrid)) {
-          return Error{ErrorCode::unsupported,
-                       fmt::format("{}: the problem needs more than {} blocks", kName, kMostGrid)};
-        }
-      }
+      planned = depthwise_launches(problem, shape, design, *request.cuda, request.target_sms);
     }
-    auto made = std::make_unique<DepthwisePlan>(problem.pass, empty, std::move(candidate), request.cuda->ordinal,
-                                                std::move(launches));
-    if (auto loaded = made->load(request.target_sms); !loaded.ok()) return loaded.error().within(kName);
-    return std::unique_ptr<ConvPlan>(std::move(made));
+    return kernel_plan(problem, std::move(candidate), info_.notes, std::move(planned), request);
   }
 
  private:

@@ -18,6 +18,7 @@
 #include "device/cuda/device.h"
 #include "device/cuda/stream.h"
 #include "engines/cuda/depthwise/depthwise.h"
+#include "engines/cuda/depthwise/problems.h"
 #include "engines/cuda/reference/verification.h"
 #include "engines/cuda/testing/device_data.h"
 
@@ -36,18 +37,6 @@ std::vector<std::string> split(const std::string& text, char separator = ',') {
     begin = end + 1;
   }
   return parts;
-}
-
-ConvProblem variant(const ConvProblem& from, std::int64_t batch, DataType type, Layout layout, Pass pass) {
-  ConvProblem problem = from;
-  problem.pass = pass;
-  for (TensorDesc* desc : {&problem.x, &problem.y}) {
-    Dims dims = desc->dims;
-    dims[0] = batch;
-    *desc = TensorDesc::packed(type, dims, layout);
-  }
-  problem.w = TensorDesc::packed(type, problem.w.dims);
-  return problem;
 }
 
 double floor_seconds(const ConvProblem& problem) {

@@ -9,15 +9,12 @@
 #include <set>
 #include <thread>
 
-#include "base/environment.h"
 #include "core/notes.h"
-#include "device/cuda/device.h"
-#include "device/cuda/nvrtc.h"
 #include "engines/cuda/depthwise/depthwise.h"
 #include "engines/cuda/depthwise/design.h"
-#include "engines/cuda/depthwise/one_sm_problems.h"
+#include "engines/cuda/depthwise/problems.h"
 #include "engines/cuda/reference/reference.h"
-#include "engines/cuda/testing/device_data.h"
+#include "engines/cuda/testing/on_a_gpu.h"
 #include "engines/reference/reference.h"
 #include "engines/testing/problem_generator.h"
 
@@ -28,25 +25,14 @@ using convoy::testing::ConvData;
 using convoy::testing::Fill;
 using convoy::testing::ProblemOptions;
 using convoy::testing::Random;
+using testing::full;
 
 // With a bias in f32, or as PyTorch has it.
 std::string epilogue_of(Random& random, const std::string& type) {
   return fmt::format(":alpha=2:beta=0.5:bias={}:act=relu", type != "f32" && random.chance(0.5) ? "out" : "1");
 }
 
-bool full() { return environment(Variable::test_full).has_value(); }
-
-class GpuTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (const auto count = device_count(); !count.ok()) GTEST_SKIP() << "skipped: " << count.error().message;
-    if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
-    const auto found = describe(0);
-    ASSERT_TRUE(found.ok()) << found.error().message;
-    request_.cuda = *found;
-  }
-  PlanRequest request_;
-};
+using GpuTest = testing::OnAGpu;
 
 struct Case {
   ConvProblem problem;
@@ -70,15 +56,29 @@ void plan_all(const Engine& engine, std::vector<Case>& cases, const PlanRequest&
   for (std::thread& thread : threads) thread.join();
 }
 
-// With one tile each.
-void check_tiles(std::vector<Case>& cases, const PlanRequest& request) {
+// With one configuration each.
+void check_configurations(std::vector<Case>& cases, const PlanRequest& request) {
   plan_all(depthwise_engine(), cases, request);
   for (Case& each : cases) {
     const std::string text = print(each.problem) + " " + print(Candidate{"", each.knobs});
     ASSERT_TRUE(each.plan.ok()) << text << ": " << each.plan.error().message;
+    ASSERT_EQ((*each.plan)->candidate().knobs, each.knobs) << text;
     const ConvData data(each.problem, each.seed, each.fill);
     EXPECT_EQ(testing::run_on_device(**each.plan, each.problem, data, *request.cuda, false).failure, "") << text;
   }
+}
+
+// Adds the problem with a configuration of the family that can run, ranked or not, where there is one.
+void add_case(std::vector<Case>& cases, Random& random, std::string_view word, const ConvProblem& problem,
+              const CudaDevice& device) {
+  const DepthwiseShape shape = depthwise_shape(problem);
+  const DepthwiseFamily* const family =
+      *std::ranges::find(depthwise_families(), word, [](const DepthwiseFamily* each) { return each->word; });
+  const auto all = family->configurations(shape, device);
+  if (all.empty()) return;
+  const auto at = static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(all.size()) - 1));
+  cases.push_back(
+      {problem, configuration_of({family, all[at]}), Fill::normal, static_cast<std::uint64_t>(cases.size())});
 }
 
 void check_random_problems(const Engine& engine, ProblemOptions options, std::int64_t count, std::uint64_t seed,
@@ -158,13 +158,12 @@ TEST_F(GpuTest, DepthwiseOnTensorCoresIsTheOracles) {
                     random.chance(0.3) ? epilogue_of(random, type) : ""));
     if (!problem.ok()) continue;  // windows larger than the map
     if (random.chance(0.5) && problem->epilogue.bias == false) problem->pass = Pass::dgrad;
-    const std::int64_t tile = random.pick({400'081'616, 400'161'616, 400'081'632, 400'161'632});
-    cases.push_back({*problem, {{"tile", tile}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
+    add_case(cases, random, "mma", *problem, *request_.cuda);
   }
-  check_tiles(cases, request_);
+  check_configurations(cases, request_);
 }
 
-// The same of packed NCHW: maps and signals, odd and even, all passes, with every design that they have.
+// The same of packed NCHW: maps and signals, odd and even, all passes.
 TEST_F(GpuTest, DepthwiseBandsOfPlanesAreTheOracles) {
   Random random(6);
   std::vector<Case> cases;
@@ -190,12 +189,9 @@ TEST_F(GpuTest, DepthwiseBandsOfPlanesAreTheOracles) {
     auto problem = parse_problem(text);
     if (!problem.ok()) continue;  // windows larger than the map
     if (epilogue.empty()) problem->pass = random.pick({Pass::fprop, Pass::dgrad, Pass::wgrad});
-    for (const DepthwiseDesign& design : depthwise_designs(depthwise_shape(*problem), *request_.cuda, 0)) {
-      if (design.kernel != DepthwiseKernel::plane_bands) continue;
-      cases.push_back({*problem, configuration_of(design), Fill::normal, static_cast<std::uint64_t>(cases.size())});
-    }
+    add_case(cases, random, "plane_bands", *problem, *request_.cuda);
   }
-  check_tiles(cases, request_);
+  check_configurations(cases, request_);
 }
 
 // Every kind of rows in shared memory: both layouts, phases of strides and dilations, edges inside of tiles.
@@ -218,15 +214,9 @@ TEST_F(GpuTest, DepthwiseOfSignalsIsTheOracles) {
         random.integer(0, taps * dilation / 2), stride, dilation, random.chance(0.3) ? epilogue_of(random, type) : ""));
     if (!problem.ok()) continue;  // filters longer than the signal
     if (problem->epilogue.bias == false) problem->pass = random.pick({Pass::fprop, Pass::dgrad, Pass::wgrad});
-    if (problem->pass == Pass::wgrad && taps > 96 && stride > 1) continue;
-    if (problem->pass != Pass::wgrad && taps < 8) continue;
-    const std::int64_t planes = !channels_last ? random.pick({1, 2, 4}) : kind == 3 ? 8 : random.pick({8, 16, 32});
-    const std::int64_t phases = channels_last || kind == 1 ? dilation * stride : stride;
-    const std::int64_t tiles = random.integer(1, std::max<std::int64_t>(1, 256 / planes / phases));
-    const std::int64_t tile = 700'000'000 + tiles * 10'000 + random.pick({8, 16, 24, 32}) * 100 + planes;
-    cases.push_back({*problem, {{"tile", tile}}, Fill::normal, static_cast<std::uint64_t>(cases.size())});
+    add_case(cases, random, "signal", *problem, *request_.cuda);
   }
-  check_tiles(cases, request_);
+  check_configurations(cases, request_);
 }
 
 // Windows, strides and dilations of all kinds, bands of an image and signals whose images are the rows.
@@ -260,15 +250,9 @@ TEST_F(GpuTest, DepthwiseBandsOfPixelsAreTheOracles) {
       problem->alpha = 2;
       problem->beta = 0.5;
     }
-    std::vector<KnobValues> bands;
-    for (const KnobValues& each : depthwise_engine().configurations(*problem, request_).listed) {
-      if (design_of(each).kernel == DepthwiseKernel::pixel_bands) bands.push_back(each);
-    }
-    if (bands.empty()) continue;
-    const auto at = static_cast<std::size_t>(random.integer(0, static_cast<int>(bands.size()) - 1));
-    cases.push_back({*problem, bands[at], Fill::normal, static_cast<std::uint64_t>(cases.size())});
+    add_case(cases, random, "pixel_bands", *problem, *request_.cuda);
   }
-  check_tiles(cases, request_);
+  check_configurations(cases, request_);
 }
 
 // As many planes to add up as don't fit into shared memory: every tile of it.
@@ -285,26 +269,25 @@ TEST_F(GpuTest, ManyFiltersOfOneChannelAreTheOracles) {
     }
   }
   ASSERT_FALSE(cases.empty());
-  check_tiles(cases, request_);
+  check_configurations(cases, request_);
 }
 
 // On one SM, where blocks do the work of many, one after another: a tile of every kernel that the problem is offered.
 TEST_F(GpuTest, KeepingToOneSmIsTheOracles) {
   request_.target_sms = 1;
   std::vector<Case> cases;
-  std::set<DepthwiseKernel> kernels;
+  std::set<const DepthwiseFamily*> families;
   for (const ConvProblem& problem : one_sm_problems()) {
-    std::set<DepthwiseKernel> seen;
+    std::set<const DepthwiseFamily*> seen;
     for (const KnobValues& each : depthwise_engine().configurations(problem, request_).listed) {
-      if (!seen.insert(design_of(each).kernel).second) continue;
+      if (!seen.insert(design_of(each).family).second) continue;
       cases.push_back({problem, each, Fill::normal, static_cast<std::uint64_t>(cases.size())});
     }
-    kernels.merge(seen);
+    families.merge(seen);
   }
   // compile_test.cc has the same without a GPU.
-  EXPECT_EQ(kernels.size(), static_cast<std::size_t>(DepthwiseKernel::signal) + 1)
-      << "kernels offered on " << request_.cuda->name;
-  check_tiles(cases, request_);
+  EXPECT_EQ(families.size(), depthwise_families().size()) << "offered on " << request_.cuda->name;
+  check_configurations(cases, request_);
 }
 
 TEST_F(GpuTest, TheDevicesOracleIsTheProcessors) {
@@ -388,8 +371,7 @@ TEST_F(GpuTest, InfinitiesReachOnlyTheirOutputs) {
     }
     for (const DepthwiseDesign& design : depthwise_designs(depthwise_shape(*problem), *request_.cuda, 0)) {
       // wgrad on multiply-adds multiplies the zeros beside x too (docs/cuda-kernels.md).
-      const bool bands = design.kernel == DepthwiseKernel::plane_bands || design.kernel == DepthwiseKernel::pixel_bands;
-      if (problem->pass == Pass::wgrad && !bands) continue;
+      if (problem->pass == Pass::wgrad && !design.family->skips_padding) continue;
       const KnobValues configuration = configuration_of(design);
       const auto plan = depthwise_engine().plan(*problem, configuration, request_);
       ASSERT_TRUE(plan.ok()) << plan.error().message;

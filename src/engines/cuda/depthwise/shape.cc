@@ -17,6 +17,12 @@ std::array<std::int64_t, 5> strides_of(const TensorDesc& desc) {
 
 }  // namespace
 
+bool DepthwiseShape::channels_in_eights() const {
+  if (element_bytes() != 2 || !channels_innermost() || out_channels % 8 != 0 || alignment % 16 != 0) return false;
+  const auto whole = [&](int dim) { return in_strides[dim] % 8 == 0 && out_strides[dim] % 8 == 0; };
+  return multiplier == 1 && fan_in == 1 && whole(0) && whole(3) && whole(4);
+}
+
 DepthwiseShape depthwise_shape(const ConvProblem& problem) {
   DepthwiseShape shape;
   shape.pass = problem.pass;

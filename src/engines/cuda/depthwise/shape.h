@@ -34,9 +34,16 @@ struct DepthwiseShape {
   bool channels_innermost() const {
     return (in_strides[1] == 1 || in_channels == 1) && (out_strides[1] == 1 || out_channels == 1);
   }
+  // NHWC or NWC in whole, aligned vectors of 8 channels of 16 bits, a filter each.
+  bool channels_in_eights() const;
   bool volumetric() const { return axes[0].in > 1 || axes[0].out > 1 || axes[0].taps > 1; }
   std::int64_t outputs() const { return batch * out_channels * axes[0].out * axes[1].out * axes[2].out; }
+  std::int64_t inputs() const { return batch * in_channels * axes[0].in * axes[1].in * axes[2].in; }
+  // What a kernel for tiles needs: wgrad's shares are added to filters in their packed order.
+  bool adds_up() const { return pass != Pass::wgrad || filters_packed; }
 };
+inline std::int64_t plane_taps(const DepthwiseShape& shape) { return shape.axes[1].taps * shape.axes[2].taps; }
+inline bool wgrad(const DepthwiseShape& shape) { return shape.pass == Pass::wgrad; }
 
 // Precondition: groups == x's channels, no blocked tensors, no tensor without elements.
 DepthwiseShape depthwise_shape(const ConvProblem& problem);

@@ -24,4 +24,11 @@ struct TileAxis {
   std::int64_t step() const { return transposed ? tile / axis.stride : tile * axis.stride; }
 };
 
+struct Tiling {
+  TileAxis h, w;
+};
+inline Tiling tiling_of(const DepthwiseShape& shape, std::int64_t rows, std::int64_t columns) {
+  return {{shape.axes[1], rows, shape.transposed}, {shape.axes[2], columns, shape.transposed}};
+}
+
 }  // namespace convoy::cuda

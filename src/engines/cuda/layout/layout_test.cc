@@ -9,12 +9,12 @@
 #include <random>
 #include <thread>
 
-#include "base/environment.h"
 #include "device/cuda/device.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/nvrtc.h"
 #include "device/cuda/stream.h"
-#include "engines/cuda/testing/device_data.h"
+#include "engines/cuda/testing/described.h"
+#include "engines/cuda/testing/on_a_gpu.h"
 #include "engines/testing/conv_data.h"
 
 namespace convoy::cuda {
@@ -22,15 +22,8 @@ namespace {
 
 using convoy::testing::Fill;
 using convoy::testing::Random;
-
-bool full() { return environment(Variable::test_full).has_value(); }
-
-CudaDevice device_of(int architecture) {
-  CudaDevice device;
-  device.architecture = architecture;
-  device.sm_count = 132;
-  return device;
-}
+using testing::device_of;
+using testing::full;
 
 LayoutDesign design_of(const TensorDesc& from, const TensorDesc& to) {
   const auto design = layout_design(from, to, device_of(90));
@@ -190,18 +183,7 @@ TEST(LayoutKernels, Compile) {
   });
 }
 
-class LayoutOnGpu : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (const auto count = device_count(); !count.ok()) GTEST_SKIP() << "skipped: " << count.error().message;
-    if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
-    const auto found = cuda::describe(0);
-    ASSERT_TRUE(found.ok()) << found.error().message;
-    device_ = *found;
-    ASSERT_TRUE(make_current(0).ok());
-  }
-  CudaDevice device_;
-};
+using LayoutOnGpu = testing::OnAGpu;
 
 // "" or what is wrong. The target starts as 0xFF, and what lies between its elements and around it stays that.
 std::string check(const Case& test, const LayoutConversion& conversion, const CudaDevice& device, std::uint64_t seed) {
@@ -258,12 +240,12 @@ TEST_F(LayoutOnGpu, WritesWhatCopyTensorDoes) {
   std::vector<Result<LayoutConversion>> conversions(cases.size(), Error{});
   in_parallel(cases.size(),
               [&](std::size_t i) {  // some on two SMs, where a block moves many tiles
-                conversions[i] = LayoutConversion::make(cases[i].from, cases[i].to, device_, i % 3 == 2 ? 2 : 0);
+                conversions[i] = LayoutConversion::make(cases[i].from, cases[i].to, *request_.cuda, i % 3 == 2 ? 2 : 0);
               });
   int failures = 0;
   for (std::size_t i = 0; i < cases.size() && failures < 20; ++i) {
     ASSERT_TRUE(conversions[i].ok()) << text_of(cases[i]) << ": " << conversions[i].error().message;
-    const std::string failure = check(cases[i], *conversions[i], device_, i);
+    const std::string failure = check(cases[i], *conversions[i], *request_.cuda, i);
     EXPECT_EQ(failure, "") << text_of(cases[i]);
     failures += failure.empty() ? 0 : 1;
   }
@@ -277,8 +259,8 @@ TEST_F(LayoutOnGpu, ConvertsAbove2To31ElementsThereAndBack) {
   const TensorDesc planes = nchw(DataType::s8, dims), pixels = nhwc(DataType::s8, dims);
   ASSERT_GT(planes.elements(), std::int64_t{1} << 31);
   if (memory->free_bytes < 3 * planes.bytes() + (1 << 30)) GTEST_SKIP() << "skipped: 7 GiB of the device's memory";
-  const auto there = LayoutConversion::make(planes, pixels, device_);
-  const auto back = LayoutConversion::make(pixels, planes, device_);
+  const auto there = LayoutConversion::make(planes, pixels, *request_.cuda);
+  const auto back = LayoutConversion::make(pixels, planes, *request_.cuda);
   ASSERT_TRUE(there.ok() && back.ok());
   const auto bytes = static_cast<std::size_t>(planes.bytes());
   const auto source = testing::random_memory(DataType::s8, bytes, 1, 0);

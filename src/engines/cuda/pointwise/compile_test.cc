@@ -2,14 +2,12 @@
 // processor; no GPU is needed.
 #include <gtest/gtest.h>
 
-#include <regex>
 #include <set>
 
 #include "device/cuda/nvrtc.h"
 #include "engines/cuda/pointwise/pointwise.h"
-#include "engines/cuda/pointwise/tile.h"
 #include "engines/cuda/testing/described.h"
-#include "engines/cuda/testing/host_kernel.h"
+#include "engines/cuda/testing/product_cases.h"
 
 namespace convoy::cuda {
 namespace {
@@ -27,28 +25,8 @@ constexpr const char* kProblems[] = {
 
 TEST(PointwiseKernels, CompileWithHardlyASpill) {
   if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
-  static const std::regex& spills = *new std::regex("([0-9]+) bytes spill stores");
-  std::size_t i = 0;
-  for (const char* text : kProblems) {
-    const ConvProblem problem = problem_of(text);
-    const PointwiseShape shape = pointwise_shape(problem);
-    for (const int architecture : {80, 90, 100}) {
-      const CudaDevice device = device_of(architecture);
-      for (const PointwiseTile& tile : pointwise_tiles(shape, problem, device)) {
-        if (++i % 5 != 0) continue;                  // prime to the numbers of architectures and tiles
-        const int target_sms = i % 3 == 0 ? 66 : 0;  // the loop over work takes a register or two
-        const auto compiled = compile(pointwise_launch(problem, shape, tile, device, target_sms).request, true);
-        ASSERT_TRUE(compiled.ok()) << text << ": " << compiled.error().message;
-        EXPECT_NE(compiled->log.find("registers"), std::string::npos) << compiled->log;
-        std::smatch bytes;
-        ASSERT_TRUE(std::regex_search(compiled->log, bytes, spills)) << compiled->log;
-        // A handful, where a residual and an activation of many registers meet in the largest tile.
-        EXPECT_LE(std::stoi(bytes[1]), target_sms > 0 ? 128 : 32)
-            << text << " " << print(Candidate{"", configuration_of(tile)}) << compiled->log;
-      }
-    }
-  }
-  EXPECT_GE(i, 50U);
+  // A handful, where a residual and an activation of many registers meet in the largest tile.
+  EXPECT_GE(testing::expect_compiles(pointwise_engine(), kProblems, 5, 64), 50);
 }
 
 // Sizes that no tile divides, with each tile.
@@ -61,21 +39,7 @@ TEST(PointwiseKernels, AreRightOnTheProcessor) {
       "dgrad:x=f16,2x24x18x22,nhwc:w=f16,64x24x2x2,nhwc:y=f16,2x64x9x11,nhwc:stride=2x2:bias=1",
       "dgrad:x=bf16,1x10x3x8x15,ndhwc:w=bf16,20x10x1x2x3,ndhwc:y=bf16,1x20x3x4x5,ndhwc:stride=1x2x3",
   };
-  std::uint64_t seed = 0;
-  std::size_t tiles_seen = 0;
-  for (const char* text : texts) {
-    const ConvProblem problem = problem_of(text);
-    const PointwiseShape shape = pointwise_shape(problem);
-    const auto tiles = pointwise_tiles(shape, problem, device_of(90));
-    for (std::size_t i = seed % 2; i < tiles.size(); i += 2) {
-      PointwiseLaunch launch = pointwise_launch(problem, shape, tiles[i], device_of(90), 0);
-      const convoy::testing::ConvData data(problem, ++seed, convoy::testing::Fill::normal);
-      EXPECT_EQ(testing::walk(launch.request, "pointwise", launch.shape, &launch.sizes, problem, data), "")
-          << text << " " << print(Candidate{"", configuration_of(tiles[i])});
-      ++tiles_seen;
-    }
-  }
-  EXPECT_GE(tiles_seen, 12U);
+  EXPECT_GE(testing::expect_right_on_the_processor(pointwise_engine(), texts), 12);
 }
 
 // The layers of a network share what is compiled.
@@ -86,18 +50,18 @@ TEST(PointwiseKernels, KnowNoSizes) {
                            "fprop:x=f16,32x512x14x14,nhwc:w=f16,128x512x1x1:bias=1:act=relu",
                            "fprop:x=f16,1x1024x7x7,nhwc:w=f16,2048x1024x1x1:bias=1:act=relu"}) {
     const ConvProblem problem = problem_of(text);
-    texts.insert(pointwise_launch(problem, pointwise_shape(problem), {64, 64, 2, 2, 4}, device, 0).request.constants);
+    const PlannedKernels planned = pointwise_engine().planned(problem, {64, 64, 2, 2, 4}, device, 0);
+    texts.insert(planned.kernels[0].request.constants);
   }
   EXPECT_EQ(texts.size(), 1U);
 }
 
 TEST(PointwiseTiles, AConfigurationSaysAllOfATile) {
-  const ConvProblem problem = problem_of(kProblems[0]);
-  const auto tiles = pointwise_tiles(pointwise_shape(problem), problem, device_of(90));
+  const auto tiles = pointwise_engine().tiles(problem_of(kProblems[0]), device_of(90));
   EXPECT_GE(tiles.size(), 5U);
-  for (const PointwiseTile& tile : tiles) {
+  for (const ProductTile& tile : tiles) {
     const Candidate candidate{"cuda.pointwise", configuration_of(tile)};
-    EXPECT_EQ(tile_of(candidate.knobs), tile);
+    EXPECT_EQ(pointwise_engine().tile_of(candidate.knobs), tile);
     EXPECT_EQ(*parse_candidate(print(candidate)), candidate);
   }
 }

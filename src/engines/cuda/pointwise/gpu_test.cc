@@ -2,17 +2,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "device/cuda/device.h"
-#include "device/cuda/nvrtc.h"
 #include "engines/cuda/pointwise/pointwise.h"
-#include "engines/cuda/pointwise/tile.h"
-#include "engines/cuda/testing/device_data.h"
+#include "engines/cuda/testing/on_a_gpu.h"
 
 namespace convoy::cuda {
 namespace {
 
-using convoy::testing::ConvData;
-using convoy::testing::Fill;
 using convoy::testing::Random;
 
 // Sizes that no tile divides, all vectors, all epilogues, one to three spatial dims.
@@ -45,33 +40,9 @@ std::string random_text(Random& random, const char* type) {
   return text + kActivations[random.integer(0, 6)];
 }
 
-TEST(PointwiseOnAGpu, EveryTileIsRight) {
-  if (const auto count = device_count(); !count.ok()) GTEST_SKIP() << "skipped: " << count.error().message;
-  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
-  PlanRequest request;
-  const auto found = describe(0);
-  ASSERT_TRUE(found.ok()) << found.error().message;
-  request.cuda = *found;
-  Random random(7);
-  int checked = 0;
-  for (int i = 0; i < 60; ++i) {
-    const std::string text = random_text(random, i % 3 == 0 ? "bf16" : "f16");
-    const auto problem = parse_problem(text);
-    ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
-    const auto refusal = refuse(pointwise_engine(), *problem, request);
-    ASSERT_FALSE(refusal) << text << ": " << refusal->reason;
-    const ConvData data(*problem, static_cast<std::uint64_t>(i), i % 5 == 0 ? Fill::special : Fill::normal);
-    const auto configurations = pointwise_engine().configurations(*problem, request).listed;
-    const KnobValues& knobs = configurations[static_cast<std::size_t>(i) % configurations.size()];
-    request.target_sms = i % 7 == 0 ? 20 : 0;
-    const auto plan = pointwise_engine().plan(*problem, knobs, request);
-    ASSERT_TRUE(plan.ok()) << text << ": " << plan.error().message;
-    EXPECT_EQ(testing::run_on_device(**plan, *problem, data, *request.cuda, false).failure, "")
-        << text << " " << print((*plan)->candidate());
-    ++checked;
-  }
-  EXPECT_EQ(checked, 60);
-}
+using PointwiseOnAGpu = testing::OnAGpu;
+
+TEST_F(PointwiseOnAGpu, EveryTileIsRight) { EXPECT_EQ(check_random(pointwise_engine(), 60, 7, random_text), 60); }
 
 }  // namespace
 }  // namespace convoy::cuda

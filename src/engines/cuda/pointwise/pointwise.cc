@@ -3,98 +3,134 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <array>
 
-#include "core/declared_names.h"
-#include "core/notes.h"
-#include "core/suggestions.h"
-#include "device/cuda/device.h"
-#include "engines/cuda/pointwise/tile.h"
+#include "device/cuda/rates.h"
+#include "engines/cuda/compiler/constants.h"
 
 namespace convoy::cuda {
 namespace {
 
-constexpr const char* kName = "cuda.pointwise";
 constexpr std::int64_t kMost = std::int64_t{1} << 30;  // rows, columns and terms
-constexpr std::size_t kMostSuggestions = 3;
+constexpr std::array<ProductTile, 8> kTiles = {{{128, 64, 4, 2, 3},
+                                                {128, 128, 2, 4, 2},
+                                                {64, 128, 2, 4, 2},
+                                                {128, 32, 4, 1, 4},
+                                                {128, 16, 4, 1, 4},
+                                                {64, 64, 2, 2, 4},
+                                                {64, 32, 4, 1, 6},
+                                                {32, 32, 2, 1, 8}}};
+constexpr std::int64_t kPad = 16;  // bytes behind a row in shared memory
+constexpr double kLaunchSeconds = 1.5e-6;
 
-// The kernels' EpilogueArgs.
-struct EpilogueArgs {
-  const void* bias;
-  const void* z;
-  const void* slopes;
+// out[m][n] = sum of in[m][k] * w[k][n].
+struct PointwiseShape {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t channels = 0;               // of out
+  bool strided = false, scatters = false;  // fprop's rows lie apart; dgrad's columns are taps and channels
+  Dims pixels, stride, large;              // D, H, W: of the rows, between them, of the tensor that has the stride
+  int in_vector = 1, w_vector = 1, out_vector = 1;  // elements that are copied at once
 };
 
-class PointwisePlan final : public ConvPlan {
- public:
-  PointwisePlan(Pass pass, Candidate candidate, int ordinal, PointwiseLaunch launch)
-      : pass_(pass), candidate_(std::move(candidate)), ordinal_(ordinal), launch_(std::move(launch)) {}
-
-  Result<void> load(int target_sms) {
-    CONVOY_TRY(const std::vector<KernelImage> images, compile_all(std::span(&launch_.request, 1)));
-    CONVOY_TRY(Module module, Module::load(ordinal_, images[0], print(candidate_)));
-    module_.emplace(std::move(module));
-    CONVOY_TRY(kernel_, module_->kernel("pointwise", launch_.shape.dynamic_shared_bytes));
-    if (target_sms > 0) CONVOY_CHECK(keep_within(ordinal_, target_sms, kernel_, launch_.shape));
-    retained_ = images[0].size();
-    return {};
-  }
-
-  Candidate candidate() const override { return candidate_; }
-  std::size_t workspace_bytes() const override { return 0; }
-  std::size_t retained_bytes() const override { return retained_; }
-  std::vector<std::string> notes() const override { return {std::string(note::runtime_compilation)}; }
-
-  Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
-    CONVOY_CHECK(make_current(ordinal_));
-    const void* in = pass_ == Pass::dgrad ? args.y : args.x;
-    const void* w = args.w;
-    void* out = args.out;
-    EpilogueArgs epilogue{args.bias, args.z, args.slopes};
-    PointwiseSizes sizes = launch_.sizes;
-    void* arguments[] = {&in, &w, &out, &epilogue, &sizes};
-    return launch(kernel_, launch_.shape, arguments, static_cast<CUstream>(context.stream()));
-  }
-
- private:
-  Pass pass_;
-  Candidate candidate_;
-  int ordinal_;
-  PointwiseLaunch launch_;
-  std::optional<Module> module_;
-  Kernel kernel_;
-  std::size_t retained_ = 0;
+// The kernel's parameter of sizes (kernels/pointwise.cu).
+struct PointwiseSizes {
+  int m, n, k, steps, blocks_n, channels;
+  int pixels[3], stride[3], large[3];
 };
 
-TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+int depth_of(const PointwiseShape& shape) { return shape.k <= 16 ? 16 : shape.k <= 32 ? 32 : 64; }
+
+std::int64_t stage_bytes(const PointwiseShape& shape, const ProductTile& tile) {
+  const std::int64_t depth = depth_of(shape);
+  const std::int64_t a = tile.m * (2 * depth + kPad);
+  return a + (shape.scatters ? depth * (2 * tile.n + kPad) : tile.n * (2 * depth + kPad));
+}
+
+// As many as leave room for all blocks, and two where more than one is needed.
+int stages_of(const PointwiseShape& shape, const ProductTile& tile) {
+  constexpr std::int64_t kRoom = 226 << 10, kMostStages = 4;  // bytes of a multiprocessor of sm_90 and sm_100
+  const std::int64_t steps = ceil_div(shape.k, depth_of(shape));
+  const std::int64_t fit = kRoom / (tile.blocks * (stage_bytes(shape, tile) + 1024));
+  return static_cast<int>(std::min(steps, std::clamp<std::int64_t>(fit, 2, kMostStages)));
+}
+
+std::int64_t shared_bytes(const PointwiseShape& shape, const ProductTile& tile) {
+  const std::int64_t slabs = std::int64_t{64} * tile.warps_m * (tile.n + 8 * tile.warps_n);
+  return std::max(stages_of(shape, tile) * stage_bytes(shape, tile), slabs);
+}
+
+// The largest that divides the count and that the tensor's alignment allows.
+int vector_of(std::int64_t count, const TensorDesc& tensor, int least) {
+  int vector = 8;
+  while (vector > least && (count % vector != 0 || tensor.alignment % (2 * vector) != 0)) vector /= 2;
+  return vector;
+}
+
+Dims three(const Dims& dims, std::size_t from) {
+  Dims made(3, 1);
+  std::copy(dims.begin() + static_cast<std::ptrdiff_t>(from), dims.end(),
+            made.end() - static_cast<std::ptrdiff_t>(dims.size() - from));
+  return made;
+}
+
+// What a multiprocessor's tensor cores reach in a tile, of 5e12 a second: small ones wait for shared memory. Measured
+// on an H100, as all that follows.
+double share_of(const ProductTile& tile) {
+  const int outputs = tile.m * tile.n;
+  return outputs >= 128 * 64 ? 0.36 : outputs >= 64 * 64 ? 0.28 : 0.18;
+}
+
+// Outputs a second of a multiprocessor, which the activation decides.
+double outputs_per_second(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::gelu:
+    case ActivationKind::gelu_tanh:
+    case ActivationKind::mish:
+      return 2.6e9;
+    case ActivationKind::sigmoid:
+    case ActivationKind::swish:
+    case ActivationKind::tanh:
+    case ActivationKind::elu:
+      return 4.6e9;
+    default:
+      return 12e9;
+  }
+}
+
+PointwiseShape pointwise_shape(const ConvProblem& problem) {
+  PointwiseShape shape;
+  const bool forward = problem.pass == Pass::fprop;
+  const TensorDesc &in = forward ? problem.x : problem.y, &out = problem.out();
+  shape.scatters = !forward;
+  shape.k = in.dims[1];
+  shape.channels = out.dims[1];
+  shape.stride = three(problem.stride, 0);
+  shape.pixels = three(problem.y.dims, 2);
+  shape.large = three(problem.x.dims, 2);
+  shape.m = problem.y.dims[0] * shape.pixels[0] * shape.pixels[1] * shape.pixels[2];
+  shape.n = shape.channels * (forward ? 1 : shape.stride[0] * shape.stride[1] * shape.stride[2]);
+  shape.strided = forward && shape.stride != Dims{1, 1, 1};
+  shape.in_vector = vector_of(shape.k, in, 2);
+  shape.w_vector = vector_of(forward ? shape.k : shape.n, problem.w, 2);
+  shape.out_vector = vector_of(shape.channels, out, 1);
+  return shape;
+}
 
 bool is_one(std::int64_t value) { return value == 1; }
 bool is_zero(std::int64_t value) { return value == 0; }
 
-std::vector<Knob> knobs() {
-  return {{"columns", {}, "channels of out that a block computes"},
-          {"rows", {}, "pixels of out that a block computes"}};
-}
-
-class PointwiseEngine final : public Engine, public HasSuggestions, public DeclaresNames {
+class PointwiseEngine final : public ProductEngine {
  public:
-  PointwiseEngine() {
-    info_.name = kName;
-    info_.summary = "filters of 1x1, and dgrad with filters as large as their stride, on tensor cores; f16, bf16; NHWC";
-    info_.device = DeviceKind::cuda;
-    info_.min_architecture = 80;
+  PointwiseEngine()
+      : ProductEngine(
+            "cuda.pointwise",
+            "filters of 1x1, and dgrad with filters as large as their stride, on tensor cores; f16, bf16; NHWC",
+            kTiles) {
     info_.passes = {Pass::fprop, Pass::dgrad};
-    info_.types = {all_of(DataType::f16), all_of(DataType::bf16)};
     info_.layouts = {{Layout::nhwc, Layout::nhwc}};
-    info_.any_weight_strides = true;
-    info_.max_spatial_dims = 3;
-    info_.strided = true;
-    info_.alpha_beta = info_.bias = info_.narrow_bias = info_.residual = info_.any_activation = true;
-    info_.deterministic = info_.thread_invariant = true;
-    info_.max_elements = EngineInfo::any_size;
-    info_.notes = {std::string(note::runtime_compilation)};
   }
-  const EngineInfo& info() const override { return info_; }
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
     const bool forward = problem.pass == Pass::fprop;
@@ -137,55 +173,77 @@ class PointwiseEngine final : public Engine, public HasSuggestions, public Decla
       return Refusal{RefusalCode::size,
                      fmt::format("{} pixels and {} channels: this engine takes fewer", shape.m, shape.n)};
     }
-    if (request.cuda && pointwise_tiles(shape, problem, *request.cuda).empty()) {
-      return Refusal{RefusalCode::device, fmt::format("{} bytes of shared memory a block: this engine needs more",
-                                                      request.cuda->shared_bytes_per_block)};
-    }
-    return std::nullopt;
+    return check_tiles(problem, request);
   }
 
-  std::vector<DeclaredKnob> declared_knobs() const override { return {{"columns"}, {"rows"}}; }
-  Configurations configurations(const ConvProblem& problem, const PlanRequest& request) const override {
-    std::vector<KnobValues> listed;
-    for (const PointwiseTile& tile : pointwise_tiles(pointwise_shape(problem), problem, *request.cuda)) {
-      listed.push_back(configuration_of(tile));
-    }
-    return listed_configurations(std::move(listed), knobs());
-  }
-  std::vector<KnobValues> suggestions(const ConvProblem& problem, const PlanRequest& request) const override {
-    std::vector<KnobValues> all = configurations(problem, request).listed;
-    all.resize(std::min(all.size(), kMostSuggestions));
-    return all;
-  }
-
-  double predict_seconds(const ConvProblem& problem, const KnobValues& values,
-                         const PlanRequest& request) const override {
+  PlannedKernels planned(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device,
+                         int target_sms) const override {
     const PointwiseShape shape = pointwise_shape(problem);
-    return predicted_seconds(shape, tile_for(problem, values, request), problem, *request.cuda);
-  }
+    const std::int64_t blocks_n = ceil_div(shape.n, tile.n), grid = ceil_div(shape.m, tile.m) * blocks_n;
+    Constants constants;
+    constants.enumerations().element(problem.out().type);
+    constants.set("TILE_M", tile.m).set("TILE_N", tile.n).set("TILE_K", depth_of(shape));
+    constants.set("MIN_BLOCKS", tile.blocks)
+        .set("WARPS_M", tile.warps_m)
+        .set("WARPS_N", tile.warps_n)
+        .set("STAGES", stages_of(shape, tile));
+    constants.set("A_VECTOR", shape.in_vector).set("B_VECTOR", shape.w_vector).set("OUT_VECTOR", shape.out_vector);
+    constants.set("STRIDED", shape.strided).set("SCATTERS", shape.scatters);
+    constants.epilogue(problem);
+    if (target_sms > 0) constants.work_blocks(grid);
 
-  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& values,
-                                         const PlanRequest& request) const override {
-    const PointwiseTile tile = tile_for(problem, values, request);
-    auto made = std::make_unique<PointwisePlan>(
-        problem.pass, Candidate{kName, configuration_of(tile)}, request.cuda->ordinal,
-        pointwise_launch(problem, pointwise_shape(problem), tile, *request.cuda, request.target_sms));
-    if (auto loaded = made->load(request.target_sms); !loaded.ok()) return loaded.error().within(kName);
-    return std::unique_ptr<ConvPlan>(std::move(made));
+    KernelLaunch launch{{"pointwise.cu", constants.text(), device.architecture}, "pointwise", {}};
+    PointwiseSizes sizes = {static_cast<int>(shape.m),
+                            static_cast<int>(shape.n),
+                            static_cast<int>(shape.k),
+                            static_cast<int>(ceil_div(shape.k, depth_of(shape))),
+                            static_cast<int>(blocks_n),
+                            static_cast<int>(shape.channels),
+                            {},
+                            {},
+                            {}};
+    for (std::size_t i = 0; i < 3; ++i) {
+      sizes.pixels[i] = static_cast<int>(shape.pixels[i]);
+      sizes.stride[i] = static_cast<int>(shape.stride[i]);
+      sizes.large[i] = static_cast<int>(shape.large[i]);
+    }
+    launch.shape.grid.x = static_cast<unsigned>(grid);
+    launch.shape.block.x = static_cast<unsigned>(32 * tile.warps_m * tile.warps_n);
+    launch.shape.dynamic_shared_bytes = static_cast<int>(cuda::shared_bytes(shape, tile));
+    launch.shape.overlapped = device.architecture >= 90;
+    return {{std::move(launch)}, 0, bytes_of(sizes)};
   }
 
  private:
-  static PointwiseTile tile_for(const ConvProblem& problem, const KnobValues& values, const PlanRequest& request) {
-    if (!values.empty()) return tile_of(values);
-    return pointwise_tiles(pointwise_shape(problem), problem, *request.cuda).front();
+  std::int64_t columns(const ConvProblem& problem) const override { return pointwise_shape(problem).n; }
+  std::int64_t shared_bytes(const ConvProblem& problem, const ProductTile& tile) const override {
+    return cuda::shared_bytes(pointwise_shape(problem), tile);
   }
 
-  EngineInfo info_;
+  // The slowest of the tensor cores, whose last blocks may leave most of them empty, the epilogue, of whole tiles, and
+  // memory; where few blocks hide it, what each tile of k takes.
+  double seconds(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device) const override {
+    const PointwiseShape shape = pointwise_shape(problem);
+    const auto sms = static_cast<double>(std::max(device.sm_count, 1));
+    const auto blocks = static_cast<double>(ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n));
+    const auto steps = static_cast<double>(ceil_div(shape.k, depth_of(shape)));
+    const double outputs = 1.0 * tile.m * tile.n, tile_flops = 2 * outputs * depth_of(shape) * steps;
+    const double rate = (device.architecture >= 90 ? 5e12 : 2.2e12) * share_of(tile);
+    const double rounds = blocks <= sms ? 1 : std::max(blocks / sms, 1.5);
+    const double epilogue = rounds * outputs / outputs_per_second(problem.epilogue.activation.kind);
+    const double bandwidth = memory_bytes_per_second(device);
+    // Tiles of n read in again, from the L2 cache.
+    const double again =
+        2.0 * static_cast<double>(shape.m * shape.k) * (static_cast<double>(ceil_div(shape.n, tile.n)) - 1);
+    const double memory = bytes_moved(problem) / (0.62 * bandwidth) + again / (2 * bandwidth);
+    const double apart = shape.strided ? 1.3 : 1;  // rows that lie apart
+    return kLaunchSeconds + std::max(apart * std::max({rounds * tile_flops / rate, memory, epilogue}), steps * 0.7e-6);
+  }
 };
 
 }  // namespace
 
-const Engine& pointwise_engine() {
+const ProductEngine& pointwise_engine() {
   static const PointwiseEngine& engine = *new PointwiseEngine;  // never destroyed: it may run while the process ends
   return engine;
 }

@@ -2,11 +2,11 @@
 // stride, and dgrad with filters as large as their stride. Channels last, f16 and bf16, sums in f32, any epilogue.
 #pragma once
 
-#include "convoy/engine.h"
+#include "engines/cuda/compiler/product_engine.h"
 
 namespace convoy::cuda {
 
 // Engine "cuda.pointwise".
-const Engine& pointwise_engine();
+const ProductEngine& pointwise_engine();
 
 }  // namespace convoy::cuda

@@ -3,98 +3,90 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <array>
 
-#include "core/declared_names.h"
 #include "core/notes.h"
 #include "core/padding.h"
-#include "core/suggestions.h"
-#include "device/cuda/device.h"
-#include "engines/cuda/stem/tile.h"
+#include "device/cuda/rates.h"
+#include "engines/cuda/compiler/constants.h"
 
 namespace convoy::cuda {
 namespace {
 
-constexpr const char* kName = "cuda.stem";
 constexpr std::int64_t kMost = std::int64_t{1} << 30;  // pixels
 constexpr std::int64_t kMostChannels = 8;
 constexpr std::int64_t kMostIndex = (1 << 20) - 512;  // pixels along a dim
 constexpr std::int64_t kMostReach = 255;              // of a window, from its first tap to its last
-constexpr std::size_t kMostSuggestions = 3;
+constexpr std::int64_t kMostStemTerms = 256;          // of a window, all of which a block has in shared memory
+constexpr std::array<ProductTile, 6> kTiles = {
+    {{128, 64, 4, 2}, {128, 32, 4, 1}, {128, 16, 4, 1}, {64, 64, 2, 2}, {64, 32, 4, 1}, {32, 32, 2, 1}}};
+constexpr std::int64_t kPad = 16;  // bytes behind a row in shared memory
+constexpr double kLaunchSeconds = 2e-6;
+// What a multiprocessor takes for a pixel: for each term that it gathers, and for each channel of the tile. Measured on
+// an H100, where tiles of 128 pixels of few terms took 1.3 times as long as of 64.
+constexpr double kTermSeconds = 0.137e-9, kChannelSeconds = 0.353e-9, kFewTerms = 64, kTall = 1.3;
+constexpr double kBlockSeconds = 2e-6;  // until a block has its filters and its first windows
 
-// The kernels' EpilogueArgs.
-struct EpilogueArgs {
-  const void* bias;
-  const void* z;
-  const void* slopes;
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// The kernel's parameter of sizes (kernels/stem.cu).
+struct StemSizes {
+  long long x_strides[4];
+  int m, n, tiles_m, blocks_n, splits;
+  int pixels[3], in[3], stride[3], pad[3];
 };
 
-class StemPlan final : public ConvPlan {
- public:
-  StemPlan(Candidate candidate, int ordinal, StemLaunch launch, std::vector<std::string> notes)
-      : candidate_(std::move(candidate)), ordinal_(ordinal), launch_(std::move(launch)), notes_(std::move(notes)) {}
-
-  Result<void> load(int target_sms) {
-    CONVOY_TRY(const std::vector<KernelImage> images, compile_all(std::span(&launch_.request, 1)));
-    CONVOY_TRY(Module module, Module::load(ordinal_, images[0], print(candidate_)));
-    module_.emplace(std::move(module));
-    CONVOY_TRY(kernel_, module_->kernel("stem", launch_.shape.dynamic_shared_bytes));
-    if (target_sms > 0) CONVOY_CHECK(keep_within(ordinal_, target_sms, kernel_, launch_.shape));
-    retained_ = images[0].size();
-    return {};
-  }
-
-  Candidate candidate() const override { return candidate_; }
-  std::size_t workspace_bytes() const override { return 0; }
-  std::size_t retained_bytes() const override { return retained_; }
-  std::vector<std::string> notes() const override { return notes_; }
-
-  Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
-    CONVOY_CHECK(make_current(ordinal_));
-    const void *x = args.x, *w = args.w;
-    void* out = args.out;
-    EpilogueArgs epilogue{args.bias, args.z, args.slopes};
-    StemSizes sizes = launch_.sizes;
-    void* arguments[] = {&x, &w, &out, &epilogue, &sizes};
-    return launch(kernel_, launch_.shape, arguments, static_cast<CUstream>(context.stream()));
-  }
-
- private:
-  Candidate candidate_;
-  int ordinal_;
-  StemLaunch launch_;
-  std::optional<Module> module_;
-  Kernel kernel_;
-  std::size_t retained_ = 0;
-  std::vector<std::string> notes_;
-};
-
-TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
-
-std::vector<Knob> knobs() {
-  return {{"columns", {}, "channels of out that a block computes"},
-          {"rows", {}, "pixels of out that a block computes"}};
+// D, H, W; what isn't there is `fill`.
+std::array<std::int64_t, 3> three(const Dims& dims, std::size_t from, std::int64_t fill = 1) {
+  std::array<std::int64_t, 3> made{fill, fill, fill};
+  const std::size_t count = dims.size() - from;
+  for (std::size_t i = 0; i < count; ++i) made[3 - count + i] = dims[from + i];
+  return made;
 }
 
-class StemEngine final : public Engine, public HasSuggestions, public DeclaresNames {
+void copy(const std::array<std::int64_t, 3>& from, int (&to)[3]) {
+  for (std::size_t i = 0; i < 3; ++i) to[i] = static_cast<int>(from[i]);
+}
+
+// Of a window.
+std::int64_t stem_terms(const ConvProblem& problem) {
+  const auto taps = three(problem.w.dims, 2);
+  return problem.in_channels() * taps[0] * taps[1] * taps[2];
+}
+
+// Of out.
+std::int64_t stem_pixels(const ConvProblem& problem) {
+  const auto pixels = three(problem.y.dims, 2);
+  return problem.batch() * pixels[0] * pixels[1] * pixels[2];
+}
+
+std::int64_t depth_of(const ConvProblem& problem) { return 16 * ceil_div(stem_terms(problem), 16); }
+
+// Without the rows of pixels, which are no dynamic memory.
+std::int64_t dynamic_bytes(const ConvProblem& problem, const ProductTile& tile) {
+  const std::int64_t pitch = 2 * depth_of(problem) + kPad;
+  const std::int64_t slabs = std::int64_t{64} * tile.warps_m * (tile.n + 8 * tile.warps_n);
+  return std::max(tile.m * pitch, slabs) + tile.n * pitch;
+}
+
+std::int64_t rows_bytes(const ProductTile& tile) { return std::int64_t{24} * tile.m; }
+
+// Blocks that a multiprocessor runs at once, as far as shared memory and threads say.
+std::int64_t resident(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device) {
+  const std::int64_t by_memory = device.shared_bytes_per_sm / (dynamic_bytes(problem, tile) + rows_bytes(tile) + 1024);
+  return std::clamp<std::int64_t>(std::min<std::int64_t>(by_memory, 1024 / (32 * tile.warps_m * tile.warps_n)), 1, 8);
+}
+
+class StemEngine final : public ProductEngine {
  public:
-  StemEngine() {
-    info_.name = kName;
-    info_.summary = "few channels, as a network's first layer has, on tensor cores; f16, bf16; y NHWC";
-    info_.device = DeviceKind::cuda;
-    info_.min_architecture = 80;
+  StemEngine()
+      : ProductEngine("cuda.stem", "few channels, as a network's first layer has, on tensor cores; f16, bf16; y NHWC",
+                      kTiles) {
     info_.passes = {Pass::fprop};
-    info_.types = {all_of(DataType::f16), all_of(DataType::bf16)};
-    info_.any_layouts = info_.any_weight_strides = true;
-    info_.max_spatial_dims = 3;
-    info_.strided = info_.dilated = true;
-    info_.alpha_beta = info_.bias = info_.narrow_bias = info_.residual = info_.any_activation = true;
-    info_.deterministic = info_.thread_invariant = true;
-    info_.max_elements = EngineInfo::any_size;
-    info_.notes = {std::string(note::runtime_compilation)};
+    info_.any_layouts = true;
+    info_.dilated = true;
     info_.notes_vary = true;
   }
-  const EngineInfo& info() const override { return info_; }
 
   // The zeros beside x are multiplied, too.
   std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
@@ -139,54 +131,73 @@ class StemEngine final : public Engine, public HasSuggestions, public DeclaresNa
       return Refusal{RefusalCode::size, fmt::format("{} pixels of {} channels: this engine takes fewer",
                                                     stem_pixels(problem), problem.out_channels())};
     }
-    if (request.cuda && stem_tiles(problem, *request.cuda).empty()) {
-      return Refusal{RefusalCode::device, fmt::format("{} bytes of shared memory a block: this engine needs more",
-                                                      request.cuda->shared_bytes_per_block)};
+    return check_tiles(problem, request);
+  }
+
+  PlannedKernels planned(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device,
+                         int target_sms) const override {
+    const TensorDesc& x = problem.x;
+    const std::int64_t channels = problem.out_channels();
+    Constants constants;
+    constants.enumerations().element(problem.y.type);
+    constants.set("TILE_M", tile.m).set("TILE_N", tile.n).set("DEPTH", depth_of(problem));
+    constants.set("WARPS_M", tile.warps_m).set("WARPS_N", tile.warps_n);
+    int vector = 8;
+    while (vector > 1 && (channels % vector != 0 || problem.y.alignment % (2 * vector) != 0)) vector /= 2;
+    constants.set("OUT_VECTOR", vector).set("IN_C", problem.in_channels()).set("IN_STRIDE_C", x.strides[1]);
+    const auto taps = three(problem.w.dims, 2), dilation = three(problem.dilation, 0);
+    const char* const names[] = {"D", "H", "W"};
+    for (std::size_t i = 0; i < 3; ++i) {
+      constants.set(std::string("TAPS_") + names[i], taps[i]).set(std::string("DILATION_") + names[i], dilation[i]);
     }
-    return std::nullopt;
-  }
+    constants.epilogue(problem);
 
-  std::vector<DeclaredKnob> declared_knobs() const override { return {{"columns"}, {"rows"}}; }
-  Configurations configurations(const ConvProblem& problem, const PlanRequest& request) const override {
-    std::vector<KnobValues> listed;
-    for (const StemTile& tile : stem_tiles(problem, *request.cuda)) {
-      listed.push_back(configuration_of(tile));
-    }
-    return listed_configurations(std::move(listed), knobs());
-  }
-  std::vector<KnobValues> suggestions(const ConvProblem& problem, const PlanRequest& request) const override {
-    std::vector<KnobValues> all = configurations(problem, request).listed;
-    all.resize(std::min(all.size(), kMostSuggestions));
-    return all;
-  }
-
-  double predict_seconds(const ConvProblem& problem, const KnobValues& values,
-                         const PlanRequest& request) const override {
-    return predicted_seconds(problem, tile_for(problem, values, request), *request.cuda);
-  }
-
-  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& values,
-                                         const PlanRequest& request) const override {
-    const StemTile tile = tile_for(problem, values, request);
-    auto made = std::make_unique<StemPlan>(Candidate{kName, configuration_of(tile)}, request.cuda->ordinal,
-                                           stem_launch(problem, tile, *request.cuda, request.target_sms),
-                                           notes(problem, values, request));
-    if (auto loaded = made->load(request.target_sms); !loaded.ok()) return loaded.error().within(kName);
-    return std::unique_ptr<ConvPlan>(std::move(made));
+    StemSizes sizes{};
+    const auto strides = three(x.strides, 2, 0);
+    sizes.x_strides[0] = x.strides[0];
+    std::copy(strides.begin(), strides.end(), sizes.x_strides + 1);
+    sizes.m = static_cast<int>(stem_pixels(problem));
+    sizes.n = static_cast<int>(channels);
+    sizes.tiles_m = static_cast<int>(ceil_div(stem_pixels(problem), tile.m));
+    sizes.blocks_n = static_cast<int>(ceil_div(channels, tile.n));
+    const std::int64_t places = std::max(device.sm_count, 1) * resident(problem, tile, device);
+    sizes.splits = static_cast<int>(std::clamp<std::int64_t>(places / sizes.blocks_n, 1, sizes.tiles_m));
+    copy(three(problem.y.dims, 2), sizes.pixels);
+    copy(three(x.dims, 2), sizes.in);
+    copy(three(problem.stride, 0), sizes.stride);
+    copy(three(problem.pre_padding, 0, 0), sizes.pad);
+    const std::int64_t grid = std::int64_t{sizes.splits} * sizes.blocks_n;
+    if (target_sms > 0) constants.work_blocks(grid);
+    KernelLaunch launch{{"stem.cu", constants.text(), device.architecture}, "stem", {}};
+    launch.shape.grid.x = static_cast<unsigned>(grid);
+    launch.shape.block.x = static_cast<unsigned>(32 * tile.warps_m * tile.warps_n);
+    launch.shape.dynamic_shared_bytes = static_cast<int>(dynamic_bytes(problem, tile));
+    launch.shape.overlapped = device.architecture >= 90;
+    return {{std::move(launch)}, 0, bytes_of(sizes)};
   }
 
  private:
-  static StemTile tile_for(const ConvProblem& problem, const KnobValues& values, const PlanRequest& request) {
-    if (!values.empty()) return stem_tile_of(values);
-    return stem_tiles(problem, *request.cuda).front();
+  std::int64_t columns(const ConvProblem& problem) const override { return problem.out_channels(); }
+  std::int64_t shared_bytes(const ConvProblem& problem, const ProductTile& tile) const override {
+    return dynamic_bytes(problem, tile) + rows_bytes(tile);
   }
 
-  EngineInfo info_;
+  double seconds(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device) const override {
+    const auto sms = static_cast<double>(std::max(device.sm_count, 1));
+    const std::int64_t blocks_n = ceil_div(problem.out_channels(), tile.n);
+    const auto tiles = static_cast<double>(ceil_div(stem_pixels(problem), tile.m) * blocks_n);
+    const double rounds = tiles <= sms ? 1 : std::max(tiles / sms, 1.5);
+    const auto depth = static_cast<double>(depth_of(problem));
+    const double tall = tile.m > 64 && depth <= kFewTerms ? kTall : 1;
+    const double gather = rounds * tall * tile.m * (kTermSeconds * depth + kChannelSeconds * tile.n);
+    return kLaunchSeconds + kBlockSeconds +
+           std::max(gather, bytes_moved(problem) / (0.7 * cuda::memory_bytes_per_second(device)));
+  }
 };
 
 }  // namespace
 
-const Engine& stem_engine() {
+const ProductEngine& stem_engine() {
   static const StemEngine& engine = *new StemEngine;  // never destroyed: it may run while the process ends
   return engine;
 }

@@ -2,11 +2,11 @@
 // out channels last, sums in f32, any epilogue.
 #pragma once
 
-#include "convoy/engine.h"
+#include "engines/cuda/compiler/product_engine.h"
 
 namespace convoy::cuda {
 
 // Engine "cuda.stem".
-const Engine& stem_engine();
+const ProductEngine& stem_engine();
 
 }  // namespace convoy::cuda

@@ -5,23 +5,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <regex>
-
-#include "core/padding.h"
-#include "device/cuda/device.h"
 #include "device/cuda/nvrtc.h"
-#include "engines/cuda/stem/tile.h"
 #include "engines/cuda/testing/described.h"
-#include "engines/cuda/testing/device_data.h"
-#include "engines/cuda/testing/host_kernel.h"
+#include "engines/cuda/testing/on_a_gpu.h"
+#include "engines/cuda/testing/product_cases.h"
 
 namespace convoy::cuda {
 namespace {
 
-using convoy::testing::ConvData;
-using convoy::testing::Fill;
 using convoy::testing::Random;
-
 using testing::device_of;
 using testing::problem_of;
 
@@ -34,24 +26,7 @@ constexpr const char* kProblems[] = {
 
 TEST(StemKernels, CompileWithoutSpills) {
   if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
-  static const std::regex& spills = *new std::regex("([1-9][0-9]*) bytes spill (stores|loads)");
-  std::size_t i = 0;
-  for (const char* text : kProblems) {
-    const ConvProblem problem = problem_of(text);
-    for (const int architecture : {80, 90, 100}) {
-      const CudaDevice device = device_of(architecture);
-      for (const StemTile& tile : stem_tiles(problem, device)) {
-        if (++i % 7 != 0) continue;                  // prime to the numbers of architectures and tiles
-        const int target_sms = i % 2 == 0 ? 66 : 0;  // the loop over work takes a register or two
-        const auto compiled = compile(stem_launch(problem, tile, device, target_sms).request, true);
-        ASSERT_TRUE(compiled.ok()) << text << ": " << compiled.error().message;
-        EXPECT_NE(compiled->log.find("registers"), std::string::npos) << compiled->log;
-        EXPECT_TRUE(target_sms > 0 || !std::regex_search(compiled->log, spills))
-            << text << " " << print(Candidate{"", configuration_of(tile)}) << compiled->log;
-      }
-    }
-  }
-  EXPECT_GE(i, 40U);
+  EXPECT_GE(testing::expect_compiles(stem_engine(), kProblems, 7, 0), 40);
 }
 
 TEST(StemKernels, AreRightOnTheProcessor) {
@@ -61,27 +36,13 @@ TEST(StemKernels, AreRightOnTheProcessor) {
       "fprop:x=f16,1x1x5x9x7,ndhwc:w=f16,20x1x3x3x3,ndhwc:y=f16,1x20x5x9x7,ndhwc:pad=1x2x1:dilation=1x2x1:alpha=2",
       "fprop:x=f16,2x4x50,ncw:w=f16,9x4x5,nwc:y=f16,2x9x46,nwc:gamma=1:bias=1",
   };
-  std::uint64_t seed = 0;
-  for (const char* text : texts) {
-    const ConvProblem problem = problem_of(text);
-    const auto tiles = stem_tiles(problem, device_of(90));
-    for (std::size_t i = seed % 2; i < tiles.size(); i += 2) {
-      CudaDevice few = device_of(90);
-      few.sm_count = 1;  // blocks that go through several tiles
-      StemLaunch launch = stem_launch(problem, tiles[i], few, 0);
-      const ConvData data(problem, ++seed, Fill::normal);
-      EXPECT_EQ(testing::walk(launch.request, "stem", launch.shape, &launch.sizes, problem, data), "")
-          << text << " " << print(Candidate{"", configuration_of(tiles[i])});
-    }
-  }
-  EXPECT_GE(seed, 8U);
+  EXPECT_GE(testing::expect_right_on_the_processor(stem_engine(), texts), 8);
 }
 
 TEST(StemTiles, AConfigurationSaysAllOfATile) {
-  const ConvProblem problem = problem_of(kProblems[0]);
-  const auto tiles = stem_tiles(problem, device_of(90));
+  const auto tiles = stem_engine().tiles(problem_of(kProblems[0]), device_of(90));
   EXPECT_EQ(tiles.size(), 6U);
-  for (const StemTile& tile : tiles) EXPECT_EQ(stem_tile_of(configuration_of(tile)), tile);
+  for (const ProductTile& tile : tiles) EXPECT_EQ(stem_engine().tile_of(configuration_of(tile)), tile);
 }
 
 TEST(StemEngine, RefusesWhatItsWindowsDontHold) {
@@ -131,33 +92,9 @@ std::string random_text(Random& random, const char* type) {
       stride, dilation, random.integer(0, 1) != 0 ? ":bias=1" : "", kActivations[random.integer(0, 4)]);
 }
 
-TEST(StemOnAGpu, RandomProblemsAreRight) {
-  if (const auto count = device_count(); !count.ok()) GTEST_SKIP() << "skipped: " << count.error().message;
-  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
-  PlanRequest request;
-  const auto found = describe(0);
-  ASSERT_TRUE(found.ok()) << found.error().message;
-  request.cuda = *found;
-  Random random(11);
-  int checked = 0;
-  for (int i = 0; i < 80; ++i) {
-    const std::string text = random_text(random, i % 3 == 0 ? "bf16" : "f16");
-    const auto problem = parse_problem(text);
-    ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
-    if (refuse(stem_engine(), *problem, request)) continue;
-    const bool special = i % 5 == 0 && !reads_padding(*problem);
-    const ConvData data(*problem, static_cast<std::uint64_t>(i), special ? Fill::special : Fill::normal);
-    const auto configurations = stem_engine().configurations(*problem, request).listed;
-    request.target_sms = i % 7 == 0 ? 20 : 0;
-    const auto plan =
-        stem_engine().plan(*problem, configurations[static_cast<std::size_t>(i) % configurations.size()], request);
-    ASSERT_TRUE(plan.ok()) << text << ": " << plan.error().message;
-    EXPECT_EQ(testing::run_on_device(**plan, *problem, data, *request.cuda, false).failure, "")
-        << text << " " << print((*plan)->candidate());
-    ++checked;
-  }
-  EXPECT_GE(checked, 40);
-}
+using StemOnAGpu = testing::OnAGpu;
+
+TEST_F(StemOnAGpu, RandomProblemsAreRight) { EXPECT_GE(check_random(stem_engine(), 80, 11, random_text), 40); }
 
 }  // namespace
 }  // namespace convoy::cuda

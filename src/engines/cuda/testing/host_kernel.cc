@@ -47,9 +47,9 @@ bool HostKernel::run(std::span<void* const> arguments, const Launch& shape, bool
   return call_(arguments.data(), shape.grid.x, shape.block.x, backwards);
 }
 
-std::string walk(const KernelRequest& request, const std::string& name, const Launch& shape, void* sizes,
-                 const ConvProblem& problem, const convoy::testing::ConvData& data) {
-  const auto kernel = HostKernel::compile(request, name);
+std::string walk(PlannedKernels& planned, const ConvProblem& problem, const convoy::testing::ConvData& data) {
+  const KernelLaunch& launch = planned.kernels.front();
+  const auto kernel = HostKernel::compile(launch.request, launch.entry);
   if (!kernel.ok()) return kernel.error().message;
   const ConvArgs args = data.args();
   const auto team = make_cpu_team(1);
@@ -62,8 +62,8 @@ std::string walk(const KernelRequest& request, const std::string& name, const La
     struct {
       const void *bias, *z, *slopes;
     } epilogue{args.bias, args.z, args.slopes};
-    void* const arguments[] = {&in, &w, &to, &epilogue, sizes};
-    if (!kernel->run(arguments, shape, backwards)) return "threads of a block part at a barrier";
+    void* const arguments[] = {&in, &w, &to, &epilogue, planned.sizes.data()};
+    if (!kernel->run(arguments, launch.shape, backwards)) return "threads of a block part at a barrier";
     if (std::string trespass = data.trespass(out); !trespass.empty()) return trespass;
     const Verification verdict = expectation.compare(out.data(), Arithmetic::direct);
     if (!verdict.ok()) {

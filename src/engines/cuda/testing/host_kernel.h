@@ -6,7 +6,7 @@
 #include <span>
 
 #include "device/cuda/module.h"
-#include "engines/cuda/compiler/compiler.h"
+#include "engines/cuda/compiler/kernel_plan.h"
 #include "engines/testing/conv_data.h"
 
 namespace convoy::cuda::testing {
@@ -24,9 +24,8 @@ class HostKernel {
   bool (*call_)(void* const* arguments, unsigned grid, unsigned block, bool backwards) = nullptr;
 };
 
-// The kernel as a plan's execution launches it: parameters in, w, out, the epilogue's, then `sizes`. Threads go from
-// the first to the last, then the other way round. "", or what is wrong.
-std::string walk(const KernelRequest& request, const std::string& name, const Launch& shape, void* sizes,
-                 const ConvProblem& problem, const convoy::testing::ConvData& data);
+// The one kernel, as its plan's execution launches it. Threads go from the first to the last, then the other way round.
+// "", or what is wrong.
+std::string walk(PlannedKernels& planned, const ConvProblem& problem, const convoy::testing::ConvData& data);
 
 }  // namespace convoy::cuda::testing

@@ -1,4 +1,4 @@
-// Problems that between them are offered every kernel of cuda.depthwise, also where they are to keep to one SM.
+// Problems of tests and benches of cuda.depthwise.
 #pragma once
 
 #include <array>
@@ -8,6 +8,7 @@
 
 namespace convoy::cuda {
 
+// Between them they are offered every family, also where they are to keep to one SM.
 inline constexpr std::array kOneSmProblems = {
     "fprop:x=bf16,8x256x14x14,nhwc:w=bf16,256x1x3x3:pad=1x1:groups=256",
     "fprop:x=f16,8x200x15x15,nhwc:w=f16,200x1x5x5:y=f16,8x200x8x8,nhwc:pad=2x2:stride=2x2:groups=200",
@@ -34,6 +35,19 @@ inline std::vector<ConvProblem> one_sm_problems() {
     }
   }
   return problems;
+}
+
+// A listed layer of another batch, type, layout and pass.
+inline ConvProblem variant(const ConvProblem& from, std::int64_t batch, DataType type, Layout layout, Pass pass) {
+  ConvProblem problem = from;
+  problem.pass = pass;
+  for (TensorDesc* desc : {&problem.x, &problem.y}) {
+    Dims dims = desc->dims;
+    dims[0] = batch;
+    *desc = TensorDesc::packed(type, dims, layout);
+  }
+  problem.w = TensorDesc::packed(type, problem.w.dims);
+  return problem;
 }
 
 }  // namespace convoy::cuda

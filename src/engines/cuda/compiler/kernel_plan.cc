@@ -1,0 +1,107 @@
+#include "engines/cuda/compiler/kernel_plan.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "core/epilogue.h"
+#include "core/stages.h"
+#include "device/cuda/device.h"
+
+namespace convoy::cuda {
+namespace {
+
+constexpr std::int64_t kMostGrid = std::numeric_limits<std::int32_t>::max();
+
+// The kernels' EpilogueArgs.
+struct EpilogueArgs {
+  const void* bias;
+  const void* z;
+  const void* slopes;
+};
+
+class KernelPlan final : public ConvPlan, public HasStages {
+ public:
+  KernelPlan(Pass pass, Candidate candidate, std::vector<std::string> notes, PlannedKernels planned, int ordinal)
+      : pass_(pass),
+        candidate_(std::move(candidate)),
+        notes_(std::move(notes)),
+        planned_(std::move(planned)),
+        ordinal_(ordinal) {}
+
+  Result<void> load(int target_sms) {
+    std::vector<KernelRequest> requests;
+    for (const KernelLaunch& launch : planned_.kernels) {
+      if (launch.shape.grid.x > kMostGrid) {
+        return Error{ErrorCode::unsupported, fmt::format("the problem needs more than {} blocks", kMostGrid)};
+      }
+      requests.push_back(launch.request);
+    }
+    CONVOY_TRY(const std::vector<KernelImage> images, compile_all(requests));
+    for (std::size_t i = 0; i < images.size(); ++i) {
+      KernelLaunch& launch = planned_.kernels[i];
+      CONVOY_TRY(Module module, Module::load(ordinal_, images[i], print(candidate_)));
+      modules_.push_back(std::move(module));
+      CONVOY_TRY(Kernel kernel, modules_.back().kernel(launch.entry, launch.shape.dynamic_shared_bytes));
+      if (target_sms > 0) CONVOY_CHECK(keep_within(ordinal_, target_sms, kernel, launch.shape));
+      kernels_.push_back(std::move(kernel));
+      retained_ += images[i].size();
+    }
+    return {};
+  }
+
+  Candidate candidate() const override { return candidate_; }
+  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(planned_.workspace_bytes); }
+  std::size_t retained_bytes() const override { return retained_; }
+  std::vector<std::string> notes() const override { return notes_; }
+  std::vector<std::string> stages() const override {
+    std::vector<std::string> stages;
+    for (const KernelLaunch& launch : planned_.kernels) stages.push_back(launch.stage);
+    return stages;
+  }
+
+  Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+    if (kernels_.empty()) return {};
+    CONVOY_CHECK(make_current(ordinal_));
+    const auto stream = static_cast<CUstream>(context.stream());
+    const void* in = pass_ == Pass::dgrad ? args.y : args.x;
+    const void* other = pass_ == Pass::wgrad ? args.y : args.w;
+    void* out = args.out;
+    void* partial = context.workspace;
+    EpilogueArgs epilogue{args.bias, args.z, args.slopes};
+    if (kernels_.size() == 1) {
+      // The driver copies the sizes, of which a kernel without them reads none.
+      void* arguments[] = {&in, &other, &out, &epilogue, const_cast<std::byte*>(planned_.sizes.data())};
+      return launch(kernels_[0], planned_.kernels[0].shape, arguments, stream);
+    }
+    void* shares[] = {&in, &other, &partial};
+    CONVOY_CHECK(launch(kernels_[0], planned_.kernels[0].shape, shares, stream));
+    void* sums[] = {&partial, &out, &epilogue};
+    return launch(kernels_[1], planned_.kernels[1].shape, sums, stream);
+  }
+
+ private:
+  Pass pass_;
+  Candidate candidate_;
+  std::vector<std::string> notes_;
+  PlannedKernels planned_;
+  int ordinal_;
+  std::vector<Module> modules_;
+  std::vector<Kernel> kernels_;
+  std::size_t retained_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ConvPlan>> kernel_plan(const ConvProblem& problem, Candidate candidate,
+                                              std::vector<std::string> notes, PlannedKernels planned,
+                                              const PlanRequest& request) {
+  const std::string engine = candidate.engine;
+  if (!planned.kernels.empty()) planned.kernels.back().stage += epilogue_text(problem);
+  auto made = std::make_unique<KernelPlan>(problem.pass, std::move(candidate), std::move(notes), std::move(planned),
+                                           request.cuda->ordinal);
+  if (auto loaded = made->load(request.target_sms); !loaded.ok()) return loaded.error().within(engine);
+  return std::unique_ptr<ConvPlan>(std::move(made));
+}
+
+}  // namespace convoy::cuda

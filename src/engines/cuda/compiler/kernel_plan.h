@@ -1,0 +1,42 @@
+// A plan that launches kernels compiled for its problem: what all own engines of a GPU share.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "convoy/engine.h"
+#include "device/cuda/module.h"
+#include "engines/cuda/compiler/compiler.h"
+
+namespace convoy::cuda {
+
+struct KernelLaunch {
+  KernelRequest request;
+  std::string entry;  // the kernel's name
+  Launch shape;
+  std::string stage = "products";  // what it does, for people; the plan adds the epilogue to the last one's
+};
+
+// One kernel, of (in, w, out, EpilogueArgs), wgrad's of (x, dy, out, EpilogueArgs); or two, of which the first writes
+// sums to the workspace, (in, w, workspace), and the second adds them up, (workspace, out, EpilogueArgs).
+struct PlannedKernels {
+  std::vector<KernelLaunch> kernels;  // none: there is nothing to compute
+  std::int64_t workspace_bytes = 0;
+  std::vector<std::byte> sizes;  // one kernel's last parameter; empty: it has none
+};
+
+template <class Sizes>
+std::vector<std::byte> bytes_of(const Sizes& sizes) {
+  const auto* const first = reinterpret_cast<const std::byte*>(&sizes);
+  return {first, first + sizeof(Sizes)};
+}
+
+// Compiled and loaded. With request.target_sms kernels do their work with any grid (work_blocks.cuh), and get a smaller
+// one. Errors name the candidate's engine.
+Result<std::unique_ptr<ConvPlan>> kernel_plan(const ConvProblem& problem, Candidate candidate,
+                                              std::vector<std::string> notes, PlannedKernels planned,
+                                              const PlanRequest& request);
+
+}  // namespace convoy::cuda

@@ -1,0 +1,88 @@
+#include "engines/cuda/compiler/product_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/notes.h"
+
+namespace convoy::cuda {
+namespace {
+
+constexpr std::size_t kMostSuggestions = 3;
+
+TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
+
+}  // namespace
+
+KnobValues configuration_of(const ProductTile& tile) { return {{"columns", tile.n}, {"rows", tile.m}}; }
+
+ProductEngine::ProductEngine(std::string name, std::string summary, std::span<const ProductTile> all) : all_(all) {
+  info_.name = std::move(name);
+  info_.summary = std::move(summary);
+  info_.device = DeviceKind::cuda;
+  info_.min_architecture = 80;
+  info_.types = {all_of(DataType::f16), all_of(DataType::bf16)};
+  info_.any_weight_strides = true;
+  info_.max_spatial_dims = 3;
+  info_.strided = true;
+  info_.alpha_beta = info_.bias = info_.narrow_bias = info_.residual = info_.any_activation = true;
+  info_.deterministic = info_.thread_invariant = true;
+  info_.max_elements = EngineInfo::any_size;
+  info_.notes = {std::string(note::runtime_compilation)};
+}
+
+std::vector<ProductTile> ProductEngine::tiles(const ConvProblem& problem, const CudaDevice& device) const {
+  std::vector<std::pair<double, ProductTile>> ranked;
+  for (const ProductTile& tile : all_) {
+    const bool fits = shared_bytes(problem, tile) <= device.shared_bytes_per_block;
+    const bool wasted = tile.n > 32 && tile.n >= 2 * columns(problem);
+    if (fits && !wasted) ranked.emplace_back(seconds(problem, tile, device), tile);
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<ProductTile> tiles;
+  for (const auto& [time, tile] : ranked) tiles.push_back(tile);
+  return tiles;
+}
+
+ProductTile ProductEngine::tile_of(const KnobValues& values) const {
+  return *std::ranges::find(all_, values, [](const ProductTile& tile) { return configuration_of(tile); });
+}
+
+ProductTile ProductEngine::tile_for(const ConvProblem& problem, const KnobValues& values,
+                                    const PlanRequest& request) const {
+  return values.empty() ? tiles(problem, *request.cuda).front() : tile_of(values);
+}
+
+std::optional<Refusal> ProductEngine::check_tiles(const ConvProblem& problem, const PlanRequest& request) const {
+  if (!request.cuda || !tiles(problem, *request.cuda).empty()) return std::nullopt;
+  return Refusal{RefusalCode::device, fmt::format("{} bytes of shared memory a block: this engine needs more",
+                                                  request.cuda->shared_bytes_per_block)};
+}
+
+Configurations ProductEngine::configurations(const ConvProblem& problem, const PlanRequest& request) const {
+  std::vector<KnobValues> listed;
+  for (const ProductTile& tile : tiles(problem, *request.cuda)) listed.push_back(configuration_of(tile));
+  return listed_configurations(std::move(listed), {{"columns", {}, "channels of out that a block computes"},
+                                                   {"rows", {}, "pixels of out that a block computes"}});
+}
+
+std::vector<KnobValues> ProductEngine::suggestions(const ConvProblem& problem, const PlanRequest& request) const {
+  std::vector<KnobValues> all = configurations(problem, request).listed;
+  all.resize(std::min(all.size(), kMostSuggestions));
+  return all;
+}
+
+double ProductEngine::predict_seconds(const ConvProblem& problem, const KnobValues& values,
+                                      const PlanRequest& request) const {
+  return seconds(problem, tile_for(problem, values, request), *request.cuda);
+}
+
+Result<std::unique_ptr<ConvPlan>> ProductEngine::plan(const ConvProblem& problem, const KnobValues& values,
+                                                      const PlanRequest& request) const {
+  const ProductTile tile = tile_for(problem, values, request);
+  return kernel_plan(problem, {info_.name, configuration_of(tile)}, notes(problem, values, request),
+                     planned(problem, tile, *request.cuda, request.target_sms), request);
+}
+
+}  // namespace convoy::cuda

@@ -1,0 +1,56 @@
+// An engine whose problems are one product of matrices on tensor cores, f16 and bf16, in tiles (cuda.pointwise,
+// cuda.stem; kernels/product.cuh): its configurations are the tiles that it has.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/declared_names.h"
+#include "core/suggestions.h"
+#include "engines/cuda/compiler/kernel_plan.h"
+
+namespace convoy::cuda {
+
+struct ProductTile {
+  int m, n;  // of the result, a block's: pixels and channels
+  int warps_m, warps_n;
+  int blocks = 1;  // that a multiprocessor is to run at once, as far as registers say
+  friend bool operator==(const ProductTile&, const ProductTile&) = default;
+};
+KnobValues configuration_of(const ProductTile& tile);  // columns, rows
+
+class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames {
+ public:
+  const EngineInfo& info() const final { return info_; }
+  std::vector<DeclaredKnob> declared_knobs() const final { return {{"columns"}, {"rows"}}; }
+  Configurations configurations(const ConvProblem& problem, const PlanRequest& request) const final;
+  std::vector<KnobValues> suggestions(const ConvProblem& problem, const PlanRequest& request) const final;
+  double predict_seconds(const ConvProblem& problem, const KnobValues& values, const PlanRequest& request) const final;
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& values,
+                                         const PlanRequest& request) const final;
+
+  // Those that run, the one that is predicted to be fastest first.
+  std::vector<ProductTile> tiles(const ConvProblem& problem, const CudaDevice& device) const;
+  ProductTile tile_of(const KnobValues& values) const;
+  // With `target_sms` (0: all) the kernel does its work with any grid, for keep_within().
+  virtual PlannedKernels planned(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device,
+                                 int target_sms) const = 0;
+
+ protected:
+  // With what such engines have in common declared.
+  ProductEngine(std::string name, std::string summary, std::span<const ProductTile> all);
+  // A refusal where none of the tiles runs on the request's GPU.
+  std::optional<Refusal> check_tiles(const ConvProblem& problem, const PlanRequest& request) const;
+
+  EngineInfo info_;
+
+ private:
+  virtual std::int64_t columns(const ConvProblem& problem) const = 0;  // of the result
+  virtual std::int64_t shared_bytes(const ConvProblem& problem, const ProductTile& tile) const = 0;
+  virtual double seconds(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device) const = 0;
+  ProductTile tile_for(const ConvProblem& problem, const KnobValues& values, const PlanRequest& request) const;
+
+  std::span<const ProductTile> all_;
+};
+
+}  // namespace convoy::cuda

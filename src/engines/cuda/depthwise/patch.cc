@@ -1,0 +1,98 @@
+// NHWC, and any strides one channel at a time: a thread has a patch of one to eight channels (depthwise_nhwc.cu; wgrad:
+// a filter, over such patches).
+#include <algorithm>
+#include <cmath>
+
+#include "engines/cuda/depthwise/lanes.h"
+#include "engines/cuda/depthwise/signal.h"
+
+namespace convoy::cuda {
+namespace {
+
+constexpr FamilyCosts kCosts{{0.76, 6.4, 0.62, 3.7, 0.02, 9.3, 0.02, 4.9, 55, 0.1, 0.46, 2.7},
+                             {1.24, 0.15, 3.95, 0.02, 70, 0.02, 0.02, 4.4, 25, 0.25, 0.61, 3.2}};
+
+bool vector_fits(const DepthwiseShape& shape, std::int64_t vector) {
+  if (vector == 1) return true;
+  if (!shape.channels_innermost() || shape.multiplier > 1 || shape.fan_in > 1) return false;
+  if (shape.out_channels % vector != 0 || vector * shape.element_bytes() > 16) return false;
+  if (shape.alignment % (vector * shape.element_bytes()) != 0) return false;
+  for (const int dim : {0, 2, 3, 4}) {
+    if (shape.in_strides[dim] % vector != 0 || shape.out_strides[dim] % vector != 0) return false;
+  }
+  return true;
+}
+
+struct Patch {
+  static constexpr const char* word = "patch";
+  static constexpr std::array<DepthwiseKnob, 3> knobs = {
+      {{"channels", "of a thread"}, {"columns", "of a thread's patch"}, {"rows", "of a thread's patch"}}};
+  std::int64_t channels, columns, rows;
+
+  static std::vector<Patch> configurations(const DepthwiseShape& shape, const CudaDevice&) {
+    std::vector<Patch> all;
+    if (planar(shape) || !shape.adds_up() || signal_is_fastest(shape)) return all;
+    for (const LaneTile& tile : lane_tiles(shape)) {
+      for (const std::int64_t channels : {1, 2, 4, 8}) {
+        const Patch patch{channels, tile.columns, tile.rows};
+        if (vector_fits(shape, channels) && patch.runs(shape)) all.push_back(patch);
+      }
+    }
+    return all;
+  }
+
+  double seconds(const DepthwiseShape& shape, const CudaDevice& device) const {
+    ChannelBlocks on = blocks(shape, device);
+    // Two bytes at a time take a tenth longer.
+    if (wgrad(shape) && channels == 1 && shape.element_bytes() == 2) on.balance *= 0.9;
+    Work work = work_of(shape, lane_work(shape, {rows, columns}), channels);
+    // Threads that load 8 or 16 bytes at a time wait for as much as more of those that load 4.
+    work.in_flight = std::sqrt(static_cast<double>(channels * shape.element_bytes()) / 4);
+    return fitted_seconds(shape, work, kCosts.of(shape), on, device);
+  }
+
+  DepthwiseKernel kernel(const DepthwiseShape& shape, const CudaDevice& device) const {
+    const ChannelBlocks on = blocks(shape, device);
+    DepthwiseKernel kernel(wgrad(shape) ? "depthwise_nhwc_wgrad.cu" : "depthwise_nhwc.cu", shape, on);
+    kernel.constants.set("TILE_H", rows).set("TILE_W", columns).set("VECTOR", channels);
+    kernel.constants.set("CHANNEL_THREADS", on.channel_threads).set("SPLITS", on.splits);
+    kernel.constants.set("PREFETCH", prefetch(shape));
+    return kernel;
+  }
+
+ private:
+  bool runs(const DepthwiseShape& shape) const {
+    if (!runs_well(shape, {rows, columns}, channels, registers(shape, 1))) return false;
+    // Larger patches leave too few threads for what they save.
+    const bool light = plane_taps(shape) < 16 && !shape.transposed && !wgrad(shape);
+    return rows * columns * channels <= (light ? 36 : 64) &&
+           shape.taps() * shape.fan_in * channels * 4 * 8 <= 44 * 1024;
+  }
+
+  // Rows of input that are loaded ahead.
+  std::int64_t prefetch(const DepthwiseShape& shape) const {
+    return tiling_of(shape, rows, columns).h.span() > 2 && plane_taps(shape) < 16 ? 2 : 1;
+  }
+
+  // That a thread's arrays take at once, as the compiler's reports show: of the row that is loaded and the row that is
+  // used a part is always dead.
+  std::int64_t registers(const DepthwiseShape& shape, std::int64_t ahead) const {
+    const std::int64_t taps = plane_taps(shape), span = tiling_of(shape, rows, columns).w.span();
+    const std::int64_t raw = std::max<std::int64_t>(1, channels * shape.element_bytes() / 4) * span;
+    const std::int64_t loaded = span * channels + ahead * raw;
+    const std::int64_t others = 8 + (taps < 16 ? 0 : wgrad(shape) ? 8 * channels : shape.transposed ? 8 : 0);
+    return rows * columns * channels + taps * channels + (channels == 1 ? (3 * loaded + 3) / 4 : loaded) + others;
+  }
+
+  ChannelBlocks blocks(const DepthwiseShape& shape, const CudaDevice& device) const {
+    const Tiling t = tiling_of(shape, rows, columns);
+    return blocks_along_channels(shape, device, 256, registers(shape, prefetch(shape)), channels,
+                                 t.h.tiles() * shape.axes[0].out * t.w.tiles());
+  }
+};
+
+}  // namespace
+
+extern constinit const DepthwiseFamily patch_family = family_of<Patch>();
+
+}  // namespace convoy::cuda
