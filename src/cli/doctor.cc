@@ -100,7 +100,8 @@ Json say_provider_variables(const Program& program) {
   return json;
 }
 
-Result<int> doctor(const Program& program, bool measure) {
+// The document's fields of the machine.
+Json say_machine(const Program& program, const CudaFindings& cuda, bool measure) {
   const CpuFeatures& cpu = cpu_features();
   const CpuFeatures& detected = detected_cpu_features();
   struct utsname system = {};
@@ -108,13 +109,19 @@ Result<int> doctor(const Program& program, bool measure) {
   struct sysinfo memory = {};
   ::sysinfo(&memory);
   const double memory_bytes = static_cast<double>(memory.totalram) * memory.mem_unit;
-
+  const std::string system_text = fmt::format("{} {} {}", system.sysname, system.release, system.machine);
   std::string has, has_not;
   Json sets = Json::object();
   for (const auto& [name, there] : instruction_sets(detected)) {
     (there ? has : has_not) += " " + name;
     sets[name] = there;
   }
+  PlanRequest request;
+  request.cpu = cpu;
+  request.threads = cpu.logical_cpus;
+  const selection::MachineCeiling ceiling = selection::machine_ceiling(request, measure);
+  const std::string files = files_folder();
+
   report::Table machine;
   machine.column("machine").column("");
   machine.row({"processor", cpu.brand});
@@ -128,91 +135,100 @@ Result<int> doctor(const Program& program, bool measure) {
                                      report::bytes(static_cast<double>(cpu.l2_bytes)),
                                      report::bytes(static_cast<double>(cpu.l3_bytes)))});
   machine.row({"memory", report::bytes(memory_bytes)});
-  PlanRequest request;
-  request.cpu = cpu;
-  request.threads = cpu.logical_cpus;
-  const selection::MachineCeiling ceiling = selection::machine_ceiling(request, measure);
   machine.row(
       {"ceiling", fmt::format("{} thread{}, {}", request.threads, request.threads == 1 ? "" : "s", text_of(ceiling))});
-  machine.row({"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)});
-  const std::string files = files_folder();
+  machine.row({"system", system_text});
   if (!files.empty()) machine.row({"problems, examples, docs in", files});
-  const CudaFindings cuda = cuda_findings();
   for (const std::string& device : cuda.devices) machine.row({"GPU", device});
-  program.say(fmt::format("convoy {}\n", version()));
   program.say(machine);
+  return {{"processor",
+           {{"brand", cpu.brand},
+            {"logical_cpus", cpu.logical_cpus},
+            {"instruction_sets", sets},
+            {"isa", std::string(convoy::name_of(cpu.isa))},
+            {"detected_isa", std::string(convoy::name_of(detected.isa))},
+            {"l1d_bytes", cpu.l1d_bytes},
+            {"l2_bytes", cpu.l2_bytes},
+            {"l3_bytes", cpu.l3_bytes}}},
+          {"memory_bytes", memory_bytes},
+          {"system", system_text},
+          {"ceiling", to_json(ceiling)},
+          {"files", files.empty() ? Json(nullptr) : Json(files)}};
+}
 
-  report::Table library_table;
-  library_table.column("library").column("version");
-  Json library_json = Json::object();
+Json say_libraries(const Program& program) {
+  report::Table table;
+  table.column("library").column("version");
+  Json json = Json::object();
   for (const auto& [name, version] : libraries()) {
-    library_table.row({name, version});
-    library_json[name] = version;
+    table.row({name, version});
+    json[name] = version;
   }
   program.say("");
-  program.say(library_table);
+  program.say(table);
+  return json;
+}
 
-  report::Table built_table;
-  built_table.column("built").column("build id").column("file", report::Align::left, 1);
-  Json built_json = Json::array();
+Json say_built_files(const Program& program) {
+  report::Table table;
+  table.column("built").column("build id").column("file", report::Align::left, 1);
+  Json json = Json::array();
   for (const BuiltFile& file : built_files()) {
-    built_table.row({file.name, file.id.empty() ? "none" : file.id, file.path});
-    built_json.push_back(
+    table.row({file.name, file.id.empty() ? "none" : file.id, file.path});
+    json.push_back(
         {{"name", file.name}, {"file", file.path}, {"build_id", file.id.empty() ? Json(nullptr) : Json(file.id)}});
   }
   program.say("");
-  program.say(built_table);
+  program.say(table);
+  return json;
+}
 
+void say_cuda(const Program& program, const CudaFindings& cuda) {
   for (const report::Table* table : {&cuda.libraries, &cuda.not_taken}) {
     if (table->empty()) continue;
     program.say("");
     program.say(*table);
   }
   for (const std::string& remark : cuda.remarks) program.say(remark);
+}
 
-  report::Table variables;
-  variables.column("variable").column("value").column("may be", report::Align::left, 2);
-  variables.column("meaning").column("when not set", report::Align::left, 1);
-  Json variable_json = Json::array();
+Json say_variables(const Program& program) {
+  report::Table table;
+  table.column("variable").column("value").column("may be", report::Align::left, 2);
+  table.column("meaning").column("when not set", report::Align::left, 1);
+  Json json = Json::array();
   for (const EnvironmentVariable& variable : environment_variables()) {
     const auto value = environment(variable.variable);
-    variables.row({std::string(variable.name), value.value_or("-"), std::string(variable.values),
-                   std::string(variable.meaning), std::string(variable.default_value)});
-    variable_json.push_back({{"name", std::string(variable.name)},
-                             {"value", value ? Json(*value) : Json(nullptr)},
-                             {"values", std::string(variable.values)},
-                             {"meaning", std::string(variable.meaning)}});
+    table.row({std::string(variable.name), value.value_or("-"), std::string(variable.values),
+               std::string(variable.meaning), std::string(variable.default_value)});
+    json.push_back({{"name", std::string(variable.name)},
+                    {"value", value ? Json(*value) : Json(nullptr)},
+                    {"values", std::string(variable.values)},
+                    {"meaning", std::string(variable.meaning)}});
   }
   program.say("");
-  program.say(variables);
-  Json provider_json = say_provider_variables(program);
+  program.say(table);
+  return json;
+}
+
+Result<int> doctor(const Program& program, bool measure) {
+  const CudaFindings cuda = cuda_findings();
+  program.say(fmt::format("convoy {}\n", version()));
+  Json document = {{"version", version()}};
+  document.update(say_machine(program, cuda, measure));
+  document["devices"] = {"cpu"};
+  for (const Json& device : cuda.json["devices"]) document["devices"].push_back(device["device"]);
+  document["cuda"] = cuda.json;
+  document["libraries"] = say_libraries(program);
+  document["built"] = say_built_files(program);
+  say_cuda(program, cuda);
+  document["environment"] = say_variables(program);
+  document["provider_environment"] = say_provider_variables(program);
   const std::vector<std::string> faults = environment_warnings();
   for (const std::string& each : faults) {
     program.say(report::styled("\n" + each, report::Style::warning, program.colour()));
   }
-
-  Json devices = {"cpu"};
-  for (const Json& device : cuda.json["devices"]) devices.push_back(device["device"]);
-  program.document({{"version", version()},
-                    {"processor",
-                     {{"brand", cpu.brand},
-                      {"logical_cpus", cpu.logical_cpus},
-                      {"instruction_sets", sets},
-                      {"isa", std::string(convoy::name_of(cpu.isa))},
-                      {"detected_isa", std::string(convoy::name_of(detected.isa))},
-                      {"l1d_bytes", cpu.l1d_bytes},
-                      {"l2_bytes", cpu.l2_bytes},
-                      {"l3_bytes", cpu.l3_bytes}}},
-                    {"memory_bytes", memory_bytes},
-                    {"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)},
-                    {"ceiling", to_json(ceiling)},
-                    {"devices", devices},
-                    {"cuda", cuda.json},
-                    {"files", files.empty() ? Json(nullptr) : Json(files)},
-                    {"libraries", library_json},
-                    {"built", built_json},
-                    {"environment", variable_json},
-                    {"provider_environment", std::move(provider_json)}});
+  program.document(document);
   return faults.empty() ? kDone : kBadInput;
 }
 

@@ -130,6 +130,44 @@ Result<void> write_trace(const Program& program, const RunFlags& flags, Session&
   return {};
 }
 
+// The last lines for people.
+std::string summary(const RunFlags& flags, int threads, const InputReader& reader, const Answers& answers,
+                    const Runner& runner, const Session& session, std::int64_t peak) {
+  const BatchParts parts = session.parts();
+  std::string text =
+      fmt::format("\n{} on {} thread{}{}: {}", flags.model, threads, threads == 1 ? "" : "s",
+                  parts == BatchParts{} ? "" : ", the batch in parts: " + print(parts), answers.times.text());
+  if (reader.samples() > 1) {
+    text += fmt::format("\n{} inputs in {} with reading and writing, {}", reader.samples(),
+                        report::seconds(answers.seconds),
+                        report::per_second(static_cast<double>(reader.samples()) / answers.seconds, "input"));
+  }
+  return text + fmt::format("\nprepared in {}{}\npeak memory {}: activations {}, weights {}, workspace {}",
+                            report::seconds(runner.prepare_seconds()),
+                            runner.prepared() > 1 ? fmt::format(", for {} sizes of inputs", runner.prepared()) : "",
+                            report::bytes(static_cast<double>(peak)),
+                            report::bytes(static_cast<double>(session.activation_bytes())),
+                            report::bytes(static_cast<double>(session.weight_bytes())),
+                            report::bytes(static_cast<double>(session.workspace_bytes())));
+}
+
+// The document's first fields: what went in and came out.
+Json answers_json(const RunFlags& flags, int threads, const InputReader& reader, const Answers& answers,
+                  const OutputReport& report) {
+  Json json = {{"model", flags.model}, {"threads", threads}};
+  if (reader.samples() > 1) {
+    json["samples"] = Json::array();
+    for (std::size_t i = 0; i < reader.samples(); ++i) {
+      json["samples"].push_back({{"inputs", answers.inputs[i]}, {"outputs", report.json()[i]}});
+    }
+    json["samples_per_second"] = static_cast<double>(reader.samples()) / answers.seconds;
+  } else {
+    json["inputs"] = answers.inputs[0];
+    json["outputs"] = report.json()[0];
+  }
+  return json;
+}
+
 Result<int> run(const Program& program, RunFlags& flags) {
   const bool answers_asked = flags.output.asked() || !flags.compare.empty();
   CONVOY_CHECK(prepare_outputs(flags.output));
@@ -182,23 +220,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
   report.say();
   if (comparison != nullptr) comparison->say();
   const std::int64_t peak = peak_memory_bytes();
-  const BatchParts parts = session.parts();
-  std::string text =
-      fmt::format("\n{} on {} thread{}{}: {}", flags.model, options.threads, options.threads == 1 ? "" : "s",
-                  parts == BatchParts{} ? "" : ", the batch in parts: " + print(parts), answers.times.text());
-  const auto samples = static_cast<double>(reader.samples());
-  if (several) {
-    text += fmt::format("\n{} inputs in {} with reading and writing, {}", reader.samples(),
-                        report::seconds(answers.seconds), report::per_second(samples / answers.seconds, "input"));
-  }
-  text += fmt::format("\nprepared in {}{}\npeak memory {}: activations {}, weights {}, workspace {}",
-                      report::seconds(runner.prepare_seconds()),
-                      runner.prepared() > 1 ? fmt::format(", for {} sizes of inputs", runner.prepared()) : "",
-                      report::bytes(static_cast<double>(peak)),
-                      report::bytes(static_cast<double>(session.activation_bytes())),
-                      report::bytes(static_cast<double>(session.weight_bytes())),
-                      report::bytes(static_cast<double>(session.workspace_bytes())));
-  program.say(text);
+  program.say(summary(flags, options.threads, reader, answers, runner, session, peak));
 
   Json rules = say_rule_uses(program, "--rules", options.selection.rules, convolutions_of(session));
   Json beside_json = nullptr;
@@ -209,22 +231,12 @@ Result<int> run(const Program& program, RunFlags& flags) {
     }
   }
 
-  Json document = {{"model", flags.model}, {"threads", options.threads}};
-  if (several) {
-    document["samples"] = Json::array();
-    for (std::size_t i = 0; i < reader.samples(); ++i) {
-      document["samples"].push_back({{"inputs", answers.inputs[i]}, {"outputs", report.json()[i]}});
-    }
-    document["samples_per_second"] = samples / answers.seconds;
-  } else {
-    document["inputs"] = answers.inputs[0];
-    document["outputs"] = report.json()[0];
-  }
+  Json document = answers_json(flags, options.threads, reader, answers, report);
   document.update(answers.times.json());
   if (comparison != nullptr) document["compare"] = comparison->json();
   document.update({{"beside", std::move(beside_json)},
                    {"rules", std::move(rules)},
-                   {"parts", print(parts)},
+                   {"parts", print(session.parts())},
                    {"prepare_seconds", runner.prepare_seconds()},
                    {"peak_memory_bytes", peak},
                    {"activation_bytes", session.activation_bytes()},

@@ -178,6 +178,68 @@ std::string measured_text(std::int64_t candidates, std::int64_t steps, bool part
   return text + " measured";
 }
 
+// What only networks have, given for problems.
+Result<void> check_flags(const TuneFlags& flags, const Target& target) {
+  if (target.network != nullptr) return {};
+  if (flags.precision != TuneFlags().precision) {
+    return Error{ErrorCode::invalid_argument, "--precision is for networks; a problem's string has its types"};
+  }
+  if (!flags.parts.empty()) {
+    return Error{ErrorCode::invalid_argument, "--batch-parts is for networks; a problem's string has its sizes"};
+  }
+  return {};
+}
+
+Json say_rules(const Program& program, const SelectionOptions& options, std::span<const Tuned> tuned) {
+  std::vector<DistinctProblem> problems;
+  for (const Tuned& t : tuned) {
+    const NetworkConvolution& convolution = t.convolution;
+    problems.push_back({convolution.problem, convolution.count, convolution.nodes, 0, convolution.nodes});
+  }
+  return say_rule_uses(program, "--rules", options.rules, convolutions_of(problems));
+}
+
+// What all problems came to.
+struct Totals {
+  std::int64_t layers = 0, partial = 0;
+  double seconds = 0;  // of the layers with what was chosen
+  bool all_timed = true;
+  bool known = false;  // of some problem something was measured, be it earlier
+  bool wrong = false, failed = false, unsupported = false;
+};
+Totals totals_of(std::span<const Tuned> tuned) {
+  Totals totals;
+  for (const Tuned& t : tuned) {
+    const Measurement* best = chosen(t);
+    totals.layers += t.convolution.count;
+    totals.partial += t.partial;
+    totals.all_timed = totals.all_timed && best != nullptr;
+    if (best != nullptr) totals.seconds += best->median_seconds * static_cast<double>(t.convolution.count);
+    totals.known = totals.known || !t.alone.empty() || !t.in_network.empty();
+    if (!t.failure) continue;
+    const ExitCode code = exit_code(t.failure->code);
+    totals.wrong = totals.wrong || code == kWrongResult;
+    totals.unsupported = totals.unsupported || code == kUnsupported;
+    totals.failed = totals.failed || (code != kWrongResult && code != kUnsupported);
+  }
+  return totals;
+}
+
+// Where tuning ended before it was done. True: before anything was timed.
+bool say_end(const Program& program, const Totals& totals, std::int64_t measured, double budget) {
+  if (!totals.known && measured == 0 && totals.partial > 0 && !interrupted()) {
+    program.note(
+        fmt::format("nothing was measured: --budget {} ended before the first candidate was timed; give more", budget));
+    return true;
+  }
+  if (totals.partial > 0) {
+    program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here",
+                            interrupted() ? "interrupted" : "the budget ended", totals.partial,
+                            totals.partial == 1 ? " is" : "s are"));
+  }
+  return false;
+}
+
 Result<int> tune(const Program& program, const TuneFlags& flags) {
   const double start = monotonic_seconds();
   CONVOY_TRY(const PlanRequest request, program.plan_request());
@@ -191,12 +253,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
     CONVOY_CHECK(apply_parts(flags.parts, network_options));
     CONVOY_TRY(inputs, input_descriptions(*target.network, flags.input));
   }
-  if (target.network == nullptr && flags.precision != TuneFlags().precision) {
-    return Error{ErrorCode::invalid_argument, "--precision is for networks; a problem's string has its types"};
-  }
-  if (target.network == nullptr && !flags.parts.empty()) {
-    return Error{ErrorCode::invalid_argument, "--batch-parts is for networks; a problem's string has its sizes"};
-  }
+  CONVOY_CHECK(check_flags(flags, target));
   CONVOY_TRY(auto convolutions, convolutions_of(target, inputs, flags, network_options, request));
   CONVOY_TRY(const auto database, open_database(TuningDatabase::Access::write));
   WatchedStore store(*database, [&](const MeasurementKey& key, const Measurement& m) {
@@ -234,12 +291,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   for (Tuned& each : tuned) each.measured = store.measured(each.convolution.problem);
   find_untuned(program, options, request, tuned);
   const double seconds = monotonic_seconds() - start;
-  std::vector<DistinctProblem> problems_tuned;
-  for (const Tuned& t : tuned) {
-    const NetworkConvolution& convolution = t.convolution;
-    problems_tuned.push_back({convolution.problem, convolution.count, convolution.nodes, 0, convolution.nodes});
-  }
-  const Json rules = say_rule_uses(program, "--rules", options.rules, convolutions_of(problems_tuned));
+  const Json rules = say_rules(program, options, tuned);
   const std::string plan = plan_text(tuned);
   if (!flags.plan_file.empty()) {
     const std::string text = plan_heading(flags.target, request) + plan;
@@ -249,58 +301,32 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
   CONVOY_TRY(const TuningDatabaseInfo info, database->info());
   program.say(fmt::format("{} on {}\n", flags.target, place_of(request)));
   Json problems = say_results(program, tuned);
-  const std::int64_t measured = store.candidates(), steps = store.steps();
-  std::int64_t layers = 0, partial = 0;
-  double total = 0;
-  bool all_timed = true, unsupported = false, wrong = false, failed = false;
-  bool known = false;
-  for (const Tuned& t : tuned) {
-    const Measurement* best = chosen(t);
-    layers += t.convolution.count;
-    partial += t.partial;
-    all_timed = all_timed && best != nullptr;
-    if (best != nullptr) total += best->median_seconds * static_cast<double>(t.convolution.count);
-    known = known || !t.alone.empty() || !t.in_network.empty();
-    if (!t.failure) continue;
-    const ExitCode code = exit_code(t.failure->code);
-    wrong = wrong || code == kWrongResult;
-    unsupported = unsupported || code == kUnsupported;
-    failed = failed || (code != kWrongResult && code != kUnsupported);
-  }
-  program.say(fmt::format("\n{} problem{} of {} layer{}{}; {} in {}, in {}", tuned.size(), tuned.size() == 1 ? "" : "s",
-                          layers, layers == 1 ? "" : "s",
-                          all_timed ? ", " + report::seconds(total) + " with these" : "",
-                          measured_text(measured, steps, partial > 0), report::seconds(seconds), info.path));
+  const Totals totals = totals_of(tuned);
+  program.say(fmt::format(
+      "\n{} problem{} of {} layer{}{}; {} in {}, in {}", tuned.size(), tuned.size() == 1 ? "" : "s", totals.layers,
+      totals.layers == 1 ? "" : "s", totals.all_timed ? ", " + report::seconds(totals.seconds) + " with these" : "",
+      measured_text(store.candidates(), store.steps(), totals.partial > 0), report::seconds(seconds), info.path));
   if (network) say_network(program, *network);
   const WholeTuning whole = network ? std::move(network->whole) : WholeTuning();
-  const Json plans_json = whole.plans ? say_plans(program, *whole.plans) : Json();
-  const bool nothing = !known && measured == 0 && partial > 0 && !interrupted();
-  if (partial > 0 && !nothing) {
-    program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here",
-                            interrupted() ? "interrupted" : "the budget ended", partial,
-                            partial == 1 ? " is" : "s are"));
-  }
-  if (nothing) {
-    program.note(fmt::format("nothing was measured: --budget {} ended before the first candidate was timed; give more",
-                             options.budget_seconds));
-  }
+  const Json plans = whole.plans ? say_plans(program, *whole.plans) : Json();
+  const bool nothing = say_end(program, totals, store.candidates(), options.budget_seconds);
   if (!info.remark.empty()) program.note(fmt::format("{}: {}", info.path, info.remark));
   program.document({{"target", flags.target},
                     {"threads", request.threads},
                     {"database", info.path},
-                    {"measured", measured},
-                    {"steps_measured", steps},
+                    {"measured", store.candidates()},
+                    {"steps_measured", store.steps()},
                     {"stored", store.stored},
-                    {"partial", partial},
+                    {"partial", totals.partial},
                     {"interrupted", interrupted()},
                     {"seconds", seconds},
                     {"speedup", whole.tuning.speedup ? Json(*whole.tuning.speedup) : Json()},
                     {"plan", plan},
-                    {"plans", plans_json},
+                    {"plans", plans},
                     {"rules", rules},
                     {"problems", std::move(problems)}});
   if (interrupted()) return kInterrupted;
-  return wrong ? kWrongResult : failed || nothing ? kFailed : unsupported ? kUnsupported : kDone;
+  return totals.wrong ? kWrongResult : totals.failed || nothing ? kFailed : totals.unsupported ? kUnsupported : kDone;
 }
 
 }  // namespace
