@@ -75,6 +75,83 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "<table>" + line(head, "th") + "".join(line(row, "td") for row in rows) + "</table>"
 
 
+class _Model:
+    """What a network's sessions read of it. They don't keep the network itself, which keeps them: what nobody uses any more lets its
+    memory go at once."""
+
+    def __init__(self, model: Union[str, bytes, "os.PathLike[str]"], external_data: Optional[str], device: object) -> None:
+        library = _c.library
+        if isinstance(model, (bytes, bytearray, memoryview)):
+            data = bytes(model)
+            create: Tuple[Any, ...] = (library.convoy_network_parse, data, len(data), _c.encoded(external_data, "external_data"))
+        elif isinstance(model, (str, os.PathLike)):
+            if external_data is not None:
+                raise InvalidArgument("external_data is given, and model is a path: its data is looked for beside it")
+            create = (library.convoy_network_load, os.fsencode(model))
+        else:
+            raise WrongType(f"model is of type {type(model).__name__}, neither a path nor bytes")
+        self.handle = _c.handle(self, library.convoy_network_destroy, *create)
+        self.name = f"of {len(data)} bytes" if isinstance(model, (bytes, bytearray, memoryview)) else repr(os.fspath(model))
+        name = _options.device_text(device)
+        self.device = "cuda:0" if name == "cuda" else name
+        self.inputs = self._values(library.convoy_network_inputs, library.convoy_network_input)
+        self.outputs = self._values(library.convoy_network_outputs, library.convoy_network_output)
+
+    def _values(self, count: Any, describe: Any) -> Tuple[Value, ...]:
+        found = []
+        for index in range(count(self.handle)):
+            v = _c.sized(_c.Value)
+            _c.call(describe, self.handle, index, byref(v))
+            known = v.rank >= 0
+            rank = max(v.rank, 0)
+            found.append(Value(v.name.decode(), v.type.decode(), tuple(v.dims[:rank]) if known else None,
+                               tuple(name.decode() for name in v.dim_names[:rank]),
+                               tuple(v.proposed_dims[:rank]) if known else None))
+        return tuple(found)
+
+    def stream(self, inputs: Mapping[str, Any], stream: Any) -> Optional[int]:
+        """Where a run on inputs that lie on the GPU is enqueued."""
+        if stream is not None:
+            if self.device == "cpu":
+                raise InvalidArgument("stream is given, and the network runs on cpu")
+            return _arrays.stream_address(stream)
+        if self.device == "cpu" or not isinstance(inputs, Mapping):
+            return None
+        there = {name: value for name, value in inputs.items()
+                 if not isinstance(value, numpy.ndarray) and not (_arrays.is_torch(value) and value.device.type == "cpu")}
+        return _arrays.current_stream(there, int(self.device.rpartition(":")[2]))
+
+    def checked(self, inputs: Mapping[str, Any], stream: Optional[int] = None) -> List[_arrays.Array]:
+        """The inputs' memory, in the model's order; all of it on one device."""
+        if not isinstance(inputs, Mapping):
+            raise WrongType(f"inputs is of type {type(inputs).__name__}, not a mapping from names to arrays")
+        names = [value.name for value in self.inputs]
+        for name in inputs:
+            if name not in names:
+                raise InvalidArgument(f"input {name!r} is given, the model's are {', '.join(map(repr, names))}")
+        arrays: List[_arrays.Array] = []
+        for value in self.inputs:
+            argument = f"input {value.name!r}"
+            if value.name not in inputs:
+                raise InvalidArgument(f"{argument} is missing")
+            found = _arrays.array(argument, inputs[value.name], stream)
+            if found.type != value.type:
+                raise WrongType(f"{argument} has elements of type {found.type}, the model takes {value.type}")
+            if found.device != "cpu" and not _arrays.is_on(found.device, self.device):
+                raise InvalidArgument(f"{argument} is on {found.device}, the network runs on {self.device}")
+            if arrays and (arrays[0].device == "cpu") != (found.device == "cpu"):
+                raise InvalidArgument(f"{argument} is on {found.device}, input {self.inputs[0].name!r} on {arrays[0].device}: "
+                                      "inputs are all on the processor or all on the GPU")
+            _arrays.check_row_major(argument, found)
+            if value.dims is not None:
+                free = all(want in (-1, have) for want, have in zip(value.dims, found.dims))
+                if len(found.dims) != len(value.dims) or not free:
+                    wanted = "x".join("?" if size < 0 else str(size) for size in value.dims)
+                    raise InvalidArgument(f"{argument} has the sizes {sizes(found.dims)}, the model takes {wanted}")
+            arrays.append(found)
+        return arrays
+
+
 class Network:
     """An ONNX model: a path, "zoo:NAME", or its bytes. `run` prepares it for the sizes that it gets, once for each.
 
@@ -114,18 +191,7 @@ class Network:
                  weight_limit: Optional[int] = None, objective: Optional[str] = None, batch_parts: Optional[str] = None,
                  device: object = "cpu", graphs: bool = True, synchronous: bool = False,
                  device_memory_limit: Optional[int] = None, sessions: int = 4) -> None:
-        library = _c.library
-        if isinstance(model, (bytes, bytearray, memoryview)):
-            data = bytes(model)
-            create: Tuple[Any, ...] = (library.convoy_network_parse, data, len(data), _c.encoded(external_data, "external_data"))
-        elif isinstance(model, (str, os.PathLike)):
-            if external_data is not None:
-                raise InvalidArgument("external_data is given, and model is a path: its data is looked for beside it")
-            create = (library.convoy_network_load, os.fsencode(model))
-        else:
-            raise WrongType(f"model is of type {type(model).__name__}, neither a path nor bytes")
-        self._handle = _c.handle(self, library.convoy_network_destroy, *create)
-        self._name = f"of {len(data)} bytes" if isinstance(model, (bytes, bytearray, memoryview)) else repr(os.fspath(model))
+        self._model = _Model(model, external_data, device)
         if sessions < 1:
             raise InvalidArgument(f"sessions={sessions} is not positive")
         self._options = _options.make(rules=rules, engines=engines, deterministic=deterministic,
@@ -134,10 +200,7 @@ class Network:
                                       precision=precision, activation_limit=activation_limit, weight_limit=weight_limit,
                                       objective=objective, batch_parts=batch_parts, device=device, graphs=graphs,
                                       synchronous=synchronous, device_memory_limit=device_memory_limit)
-        name = _options.device_text(device)
-        self.device = "cuda:0" if name == "cuda" else name
-        self.inputs = self._values(library.convoy_network_inputs, library.convoy_network_input)
-        self.outputs = self._values(library.convoy_network_outputs, library.convoy_network_output)
+        self.device, self.inputs, self.outputs = self._model.device, self._model.inputs, self._model.outputs
         # Of each input: its name, and NumPy's dtype where it has one that is used as it is.
         self._plain = [(value.name, None if value.type in ("s4", "s2") else _arrays.OWN_TYPES.get(value.type))
                        for value in self.inputs]
@@ -149,7 +212,7 @@ class Network:
     def info(self) -> ModelInfo:
         """What the model's file says of itself."""
         told = _c.sized(_c.ModelInfo)
-        _c.call(_c.library.convoy_network_info, self._handle, byref(told))
+        _c.call(_c.library.convoy_network_info, self._model.handle, byref(told))
         keys, values = (texts[: told.metadata] for texts in (told.metadata_keys, told.metadata_values))
         metadata = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in zip(keys, values)}
         producer, producer_version, domain, description, graph, graph_description = (
@@ -160,7 +223,7 @@ class Network:
     def __repr__(self) -> str:
         given = ", ".join(f"{value.name}: {value.type} {_declared(value)}" for value in self.inputs)
         found = ", ".join(f"{value.name}: {value.type} {_declared(value)}" for value in self.outputs)
-        return f"<convoy.Network {self._name}: {given} -> {found}>"
+        return f"<convoy.Network {self._model.name}: {given} -> {found}>"
 
     def _repr_html_(self) -> str:
         """In a notebook: inputs and outputs, and the steps of the session that was used last."""
@@ -171,61 +234,7 @@ class Network:
             parts.append(_table(("step", "nodes", "engine", "output", "us"),
                                 [(step.kind, step.nodes, step.engine, step.output_shape, f"{step.seconds * 1e6:.1f}")
                                  for step in self.steps()]))
-        return f"<b>convoy.Network {html.escape(self._name)}</b>" + "".join(parts)
-
-    def _values(self, count: Any, describe: Any) -> Tuple[Value, ...]:
-        found = []
-        for index in range(count(self._handle)):
-            v = _c.sized(_c.Value)
-            _c.call(describe, self._handle, index, byref(v))
-            known = v.rank >= 0
-            rank = max(v.rank, 0)
-            found.append(Value(v.name.decode(), v.type.decode(), tuple(v.dims[:rank]) if known else None,
-                               tuple(name.decode() for name in v.dim_names[:rank]),
-                               tuple(v.proposed_dims[:rank]) if known else None))
-        return tuple(found)
-
-    def _stream(self, inputs: Mapping[str, Any], stream: Any) -> Optional[int]:
-        """Where a run on inputs that lie on the GPU is enqueued."""
-        if stream is not None:
-            if self.device == "cpu":
-                raise InvalidArgument("stream is given, and the network runs on cpu")
-            return _arrays.stream_address(stream)
-        if self.device == "cpu" or not isinstance(inputs, Mapping):
-            return None
-        there = {name: value for name, value in inputs.items()
-                 if not isinstance(value, numpy.ndarray) and not (_arrays.is_torch(value) and value.device.type == "cpu")}
-        return _arrays.current_stream(there, int(self.device.rpartition(":")[2]))
-
-    def _checked(self, inputs: Mapping[str, Any], stream: Optional[int] = None) -> List[_arrays.Array]:
-        """The inputs' memory, in the model's order; all of it on one device."""
-        if not isinstance(inputs, Mapping):
-            raise WrongType(f"inputs is of type {type(inputs).__name__}, not a mapping from names to arrays")
-        names = [value.name for value in self.inputs]
-        for name in inputs:
-            if name not in names:
-                raise InvalidArgument(f"input {name!r} is given, the model's are {', '.join(map(repr, names))}")
-        arrays: List[_arrays.Array] = []
-        for value in self.inputs:
-            argument = f"input {value.name!r}"
-            if value.name not in inputs:
-                raise InvalidArgument(f"{argument} is missing")
-            found = _arrays.array(argument, inputs[value.name], stream)
-            if found.type != value.type:
-                raise WrongType(f"{argument} has elements of type {found.type}, the model takes {value.type}")
-            if found.device != "cpu" and not _arrays.is_on(found.device, self.device):
-                raise InvalidArgument(f"{argument} is on {found.device}, the network runs on {self.device}")
-            if arrays and (arrays[0].device == "cpu") != (found.device == "cpu"):
-                raise InvalidArgument(f"{argument} is on {found.device}, input {self.inputs[0].name!r} on {arrays[0].device}: "
-                                      "inputs are all on the processor or all on the GPU")
-            _arrays.check_row_major(argument, found)
-            if value.dims is not None:
-                free = all(want in (-1, have) for want, have in zip(value.dims, found.dims))
-                if len(found.dims) != len(value.dims) or not free:
-                    wanted = "x".join("?" if size < 0 else str(size) for size in value.dims)
-                    raise InvalidArgument(f"{argument} has the sizes {sizes(found.dims)}, the model takes {wanted}")
-            arrays.append(found)
-        return arrays
+        return f"<b>convoy.Network {html.escape(self._model.name)}</b>" + "".join(parts)
 
     def prepare(self, shapes: Shapes = None) -> Session:
         """Ready for sizes of the inputs, by name or in their order; None: what the model proposes."""
@@ -240,7 +249,7 @@ class Network:
 
         dims = self._sizes(shapes)
         given, count = as_shapes(None if dims is None else list(dims))
-        _c.call(_c.library.convoy_network_plan, self._handle, given, count, byref(self._options), _c.TextCallback(keep), None)
+        _c.call(_c.library.convoy_network_plan, self._model.handle, given, count, byref(self._options), _c.TextCallback(keep), None)
         return NetworkPlan(found[0])
 
     def tune(self, inputs: Mapping[str, Any], *, budget: float = 60.0, again: bool = False,
@@ -251,13 +260,13 @@ class Network:
         it from then on. What is known is not measured again, but for `again`. `progress` gets the fraction of the time and
         what is being done; it, or Ctrl-C, ends it by an exception, and what was measured until then is kept.
         """
-        arrays = self._checked(inputs)
+        arrays = self._model.checked(inputs)
         shapes, count = as_shapes([found.dims for found in arrays])
         options = _c.Options.from_buffer_copy(self._options)
         options.budget_seconds = _options.seconds("budget", budget)
         try:
             with Told(progress) as told:
-                _c.call(_c.library.convoy_network_tune, self._handle, shapes, count,
+                _c.call(_c.library.convoy_network_tune, self._model.handle, shapes, count,
                         as_pointers([found.pointer for found in arrays]), len(arrays), byref(options), bool(again),
                         told.callback, None)
         finally:
@@ -298,7 +307,7 @@ class Network:
 
     def _prepare(self, shapes: Optional[Tuple[Tuple[int, ...], ...]], made: _Preparing) -> None:
         try:
-            made.session = Session(self, None if shapes is None else list(shapes), self._options)
+            made.session = Session(self._model, None if shapes is None else list(shapes), self._options)
             made.set_result(made.session)
         except BaseException as error:
             with self._lock:
@@ -326,8 +335,8 @@ class Network:
             found = self._run_ready(inputs)
             if found is not None:
                 return found
-        address = self._stream(inputs, stream)
-        arrays = self._checked(inputs, address)
+        address = self._model.stream(inputs, stream)
+        arrays = self._model.checked(inputs, address)
         session = self._session(tuple(found.dims for found in arrays))
         return session._run_on(inputs, arrays, out, address)
 

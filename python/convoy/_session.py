@@ -15,7 +15,7 @@ from convoy._arrays import sizes
 from convoy._errors import InvalidArgument, Unsupported, WrongType
 
 if TYPE_CHECKING:
-    from convoy._network import Network
+    from convoy._network import _Model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,13 +80,13 @@ class Session:
     So many runs go on side by side as the processor has threads for, those it has by `threads`; the others wait.
     """
 
-    def __init__(self, network: "Network", shapes: Optional[List[Tuple[int, ...]]], options: _c.Options) -> None:
-        self.network = network
+    def __init__(self, model: "_Model", shapes: Optional[List[Tuple[int, ...]]], options: _c.Options) -> None:
+        self._model = model
         self._shapes = shapes
         given, count = as_shapes(shapes)
         self._handle = _c.handle(self, _c.library.convoy_session_destroy, _c.library.convoy_session_create,
-                                 network._handle, given, count, byref(options))
-        self._known = [self._known_output(index) for index in range(len(network.outputs))]
+                                 model.handle, given, count, byref(options))
+        self._known = [self._known_output(index) for index in range(len(model.outputs))]
         self._in_place = any(known is not None for known in self._known)
         info = self._info()
         self.warnings = tuple(_c.lines(info.warnings))
@@ -100,7 +100,7 @@ class Session:
 
     def __repr__(self) -> str:
         given = ", ".join("x".join(map(str, dims)) for dims in self._shapes or []) or "the model's sizes"
-        return f"<convoy.Session of {self.network._name}: {given}, {self._info().steps} steps>"
+        return f"<convoy.Session of {self._model.name}: {given}, {self._info().steps} steps>"
 
     @property
     def seconds(self) -> float:
@@ -138,10 +138,10 @@ class Session:
 
     def run(self, inputs: Mapping[str, Any], *, out: Optional[Mapping[str, Any]] = None, stream: Any = None) -> Dict[str, Any]:
         """As Network.run, for inputs of the sizes prepared for."""
-        address = self.network._stream(inputs, stream)
-        arrays = self.network._checked(inputs, address)
+        address = self._model.stream(inputs, stream)
+        arrays = self._model.checked(inputs, address)
         if self._shapes is not None:
-            for value, found, dims in zip(self.network.inputs, arrays, self._shapes):
+            for value, found, dims in zip(self._model.inputs, arrays, self._shapes):
                 if found.dims != dims:
                     raise InvalidArgument(f"input {value.name!r} has the sizes {sizes(found.dims)}, "
                                           f"the session was prepared for {sizes(dims)}")
@@ -174,7 +174,7 @@ class Session:
     def _outputs(self) -> List[_c.Value]:
         """As this session makes them."""
         values = []
-        for index in range(len(self.network.outputs)):
+        for index in range(len(self._model.outputs)):
             value = _c.sized(_c.Value)
             _c.call(_c.library.convoy_session_output_value, self._handle, index, byref(value))
             values.append(value)
@@ -192,7 +192,7 @@ class Session:
         if given is None:
             if not on_gpu:
                 return numpy.empty(dims, _arrays.numpy_type(type_name))
-            return _arrays.new_like(inputs[self.network.inputs[0].name], type_name, dims, packed, _bytes_of(type_name, dims),
+            return _arrays.new_like(inputs[self._model.inputs[0].name], type_name, dims, packed, _bytes_of(type_name, dims),
                                     self.device)
         argument = f"out {name!r}"
         found = _arrays.array(argument, given, stream)
@@ -231,7 +231,7 @@ class Session:
             _c.call(_c.library.convoy_session_execute, *given, byref(results))
         try:
             return {value.name: _output(results, index) if array is None else array
-                    for index, (value, array) in enumerate(zip(self.network.outputs, made))}
+                    for index, (value, array) in enumerate(zip(self._model.outputs, made))}
         finally:
             _c.library.convoy_results_destroy(results)
 

@@ -181,10 +181,10 @@ def given(rng):
 
 @on_gpu
 def test_a_gpu_gives_what_the_processor_gives(given):
-    expected = convoy.Network(MODEL, database=False).run({"input": given})["output"]
+    expected = convoy.Network(MODEL, database=False).run({"input": given})["flatten_out"]
     network = convoy.Network(MODEL, device="cuda", database=False)
     for _ in range(3):
-        np.testing.assert_allclose(network.run({"input": given})["output"], expected, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(network.run({"input": given})["flatten_out"], expected, rtol=1e-3, atol=1e-5)
     session = network.prepare({"input": SIZES})
     assert session.device == "cuda:0" and session.device_seconds > 0 and session.memory["device"] > 0
 
@@ -194,9 +194,9 @@ def test_torchs_tensors_are_used_there_on_its_current_stream(given):
     import torch
 
     network = convoy.Network(MODEL, device="cuda", database=False)
-    expected = network.run({"input": given})["output"]
+    expected = network.run({"input": given})["flatten_out"]
     x = torch.from_numpy(given).cuda()
-    y = network.run({"input": x})["output"]
+    y = network.run({"input": x})["flatten_out"]
     assert y.is_cuda
     np.testing.assert_array_equal(y.cpu().numpy(), expected)
     out = torch.empty_like(y)
@@ -205,7 +205,7 @@ def test_torchs_tensors_are_used_there_on_its_current_stream(given):
         for stream in streams:
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
-                found = network.run({"input": x * 1}, out={"output": out})["output"]
+                found = network.run({"input": x * 1}, out={"flatten_out": out})["flatten_out"]
                 np.testing.assert_array_equal(found.cpu().numpy(), expected)
     with pytest.raises(convoy.InvalidArgument, match="must be row-major"):
         network.run({"input": x.to(memory_format=torch.channels_last)})
@@ -220,11 +220,11 @@ def test_a_run_goes_into_torchs_graph(given):
     network.prepare({"input": SIZES})  # which has not run before
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        y = network.run({"input": x})["output"] * 2
+        y = network.run({"input": x})["flatten_out"] * 2
     for values in (given, -given):
         x.copy_(torch.from_numpy(values))
         graph.replay()
-        np.testing.assert_allclose(y.cpu().numpy() / 2, network.run({"input": values})["output"], rtol=1e-6)
+        np.testing.assert_allclose(y.cpu().numpy() / 2, network.run({"input": values})["flatten_out"], rtol=1e-6)
 
 
 @on_gpu
@@ -232,7 +232,7 @@ def test_many_threads_run_one_session(given):
     import concurrent.futures
 
     network = convoy.Network(MODEL, device="cuda", database=False, deterministic=True)
-    expected = network.run({"input": given})["output"]
+    expected = network.run({"input": given})["flatten_out"]
     with concurrent.futures.ThreadPoolExecutor(8) as threads:
-        for found in threads.map(lambda _: network.run({"input": given})["output"], range(1000)):
+        for found in threads.map(lambda _: network.run({"input": given})["flatten_out"], range(1000)):
             np.testing.assert_array_equal(found, expected)

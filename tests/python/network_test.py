@@ -420,3 +420,18 @@ def test_large_outputs_are_the_callers_own():
     np.testing.assert_array_equal(first, kept)
     second[:] = 0
     np.testing.assert_array_equal(again, kept)
+
+
+def test_a_network_that_nobody_uses_is_gone_at_once():
+    import gc
+    import weakref
+
+    network = convoy.Network("zoo:squeezenet1_1", database=False)
+    network.run({"input": np.zeros((1, 3, 32, 32), np.float32)})
+    gone = [weakref.ref(network), weakref.ref(network.prepare({"input": (1, 3, 32, 32)}))]
+    gc.disable()
+    try:
+        del network
+        assert [each() for each in gone] == [None, None]
+    finally:
+        gc.enable()
