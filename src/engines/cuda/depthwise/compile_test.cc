@@ -144,6 +144,40 @@ TEST(DepthwiseDesigns, LongFiltersOfSignalsAreTakenBySignal) {
   }
 }
 
+// Rows of tiles of a block of planes.
+std::int64_t strip_tiles(const KernelLaunch& launch) {
+  std::smatch tiles;
+  const std::string& constants = launch.request.constants;
+  EXPECT_TRUE(std::regex_search(constants, tiles, std::regex("STRIP_TILES = ([0-9]+);"))) << constants;
+  return tiles.empty() ? 0 : std::stoll(tiles[1]);
+}
+
+// A causal signal of any length: no row of it has to fit into shared memory.
+TEST(DepthwiseDesigns, LongSignalsLieInStrips) {
+  const CudaDevice device = device_of(90);
+  for (const char* text : {"fprop:x=bf16,1x2048x65536:w=bf16,2048x1x4:y=bf16,1x2048x65536:pad=3/0:groups=2048",
+                           "dgrad:x=f32,8x2048x8192:w=f32,2048x1x4:y=f32,8x2048x8192:pad=3/0:groups=2048",
+                           "wgrad:x=f32,1x2048x65536:w=f32,2048x1x4:y=f32,1x2048x65536:pad=3/0:groups=2048",
+                           "wgrad:x=bf16,1x64x65536:w=bf16,64x1x2:y=bf16,1x64x65537:pad=1/1:groups=64",
+                           "fprop:x=f16,2x8x70001:w=f16,8x1x7:pad=18/0:dilation=3:groups=8",
+                           "dgrad:x=f32,2x8x70001:w=f32,8x1x5:pad=4/0:stride=2:groups=8"}) {
+    const auto problem = parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
+    const DepthwiseShape shape = depthwise_shape(*problem);
+    int planes = 0;
+    for (const DepthwiseDesign& design : depthwise_designs(shape, device, 0)) {
+      if (design.family->word != std::string_view("planes")) continue;
+      const KernelLaunch launch = depthwise_launches(*problem, shape, design, device, 0).kernels.front();
+      EXPECT_LT(strip_tiles(launch), tiling_of(shape, knob_or(configuration_of(design), "rows", 0), 1).h.tiles())
+          << text;
+      EXPECT_LE(4 * launch.shape.dynamic_shared_bytes, device.shared_bytes_per_sm) << text;
+      if (planes++ > 0 || !nvrtc().ok()) continue;
+      EXPECT_EQ(testing::spilled_bytes(launch.request), 0) << text;
+    }
+    EXPECT_GT(planes, 0) << text;
+  }
+}
+
 TEST(DepthwiseDesigns, AStridedViewAndAnOddChannelGoOneByOne) {
   const CudaDevice device = device_of(90);
   const auto vectors = [&](const char* text) {
@@ -177,11 +211,9 @@ TEST(DepthwiseDesigns, PlanesThatAreAddedUpLieInSharedMemoryWhole) {
     ASSERT_FALSE(designs.empty()) << text;
     for (const DepthwiseDesign& design : designs) {
       if (design.family->word != std::string_view("planes")) continue;
-      const std::string constants = depthwise_launches(*problem, shape, design, device, 0).kernels[0].request.constants;
-      std::smatch tiles;
-      ASSERT_TRUE(std::regex_search(constants, tiles, std::regex("STRIP_TILES = ([0-9]+);"))) << constants;
+      const KernelLaunch launch = depthwise_launches(*problem, shape, design, device, 0).kernels.front();
       const KnobValues values = configuration_of(design);
-      EXPECT_GE(std::stoll(tiles[1]), tiling_of(shape, knob_or(values, "rows", 0), 1).h.tiles())
+      EXPECT_GE(strip_tiles(launch), tiling_of(shape, knob_or(values, "rows", 0), 1).h.tiles())
           << text << print(Candidate{"", values});
     }
   }

@@ -26,7 +26,7 @@ class DepthwiseEngine final : public Engine, public HasSuggestions, public Decla
  public:
   DepthwiseEngine() {
     info_.name = kName;
-    info_.revision = 5;  // 4 took all SMs whatever target_sms said
+    info_.revision = 6;  // 5 had other configurations for long signals
     info_.summary = "depthwise convolutions and their gradients, compiled for the problem; f32, f16, bf16; any strides";
     info_.device = DeviceKind::cuda;
     info_.min_architecture = 80;

@@ -219,6 +219,28 @@ TEST_F(GpuTest, DepthwiseOfSignalsIsTheOracles) {
   check_configurations(cases, request_);
 }
 
+// Signals longer than shared memory holds, in strips: every design, padding on one side, rows that aren't aligned.
+TEST_F(GpuTest, DepthwiseOfLongSignalsIsTheOracles) {
+  Random random(13);
+  std::vector<Case> cases;
+  while (cases.size() < (full() ? 1000 : 100)) {
+    const std::string type = random.pick({"f32", "bf16", "f16"});
+    const std::int64_t taps = random.integer(2, 7), dilation = random.chance(0.3) ? random.integer(2, 20) : 1;
+    const std::int64_t stride = random.chance(0.2) ? 2 : 1, reach = (taps - 1) * dilation;
+    auto problem = parse_problem(
+        fmt::format("fprop:x={0},{1}x{2}x{3},ncw:w={0},{2}x1x{4}:pad={5}/{6}:stride={7}:dilation={8}:groups={2}{9}",
+                    type, random.integer(1, 3), random.integer(1, 5), random.pick({16384, 16387, 24001, 65536}), taps,
+                    random.integer(0, reach), random.integer(0, reach), stride, dilation,
+                    random.chance(0.3) ? epilogue_of(random, type) : ""));
+    ASSERT_TRUE(problem.ok()) << problem.error().message;
+    if (problem->epilogue.bias == false) problem->pass = random.pick({Pass::fprop, Pass::dgrad, Pass::wgrad});
+    for (const KnobValues& each : depthwise_engine().configurations(*problem, request_).listed) {
+      cases.push_back({*problem, each, Fill::normal, static_cast<std::uint64_t>(cases.size())});
+    }
+  }
+  check_configurations(cases, request_);
+}
+
 // Windows, strides and dilations of all kinds, bands of an image and signals whose images are the rows.
 TEST_F(GpuTest, DepthwiseBandsOfPixelsAreTheOracles) {
   Random random(8);

@@ -5,6 +5,8 @@
 namespace convoy::cuda {
 namespace {
 
+constexpr std::int64_t kMostWholeSignal = 48 * 1024;  // bytes of a channel's in and out in a block's shared memory
+
 std::array<std::int64_t, 5> strides_of(const TensorDesc& desc) {
   std::array<std::int64_t, 5> strides{};
   const int missing = 3 - desc.spatial_dims();
@@ -60,9 +62,13 @@ DepthwiseShape depthwise_shape(const ConvProblem& problem) {
   const auto& a = shape.axes;
   shape.filters_packed = (a[2].taps == 1 || w[4] == 1) && (a[1].taps == 1 || w[3] == a[2].taps) &&
                          (a[0].taps == 1 || w[2] == a[1].taps * a[2].taps);
-  // Kernels that walk along H serve long filters of signals too.
+  // Kernels that walk along H serve long filters of signals too, and those that cut planes into strips of rows long
+  // signals.
   const bool signal = a[1].in == 1 && a[1].out == 1 && a[1].taps == 1;
-  if (signal && a[2].taps >= 16 && shape.channels_innermost()) {
+  const bool long_filter = a[2].taps >= 16 && shape.channels_innermost();
+  const bool long_signal =
+      a[2].taps < 8 && shape.in_order && (a[2].in + a[2].out) * shape.element_bytes() > kMostWholeSignal;
+  if (signal && (long_filter || long_signal)) {
     std::swap(shape.axes[1], shape.axes[2]);
     std::swap(shape.in_strides[3], shape.in_strides[4]);
     std::swap(shape.out_strides[3], shape.out_strides[4]);

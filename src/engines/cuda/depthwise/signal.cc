@@ -246,7 +246,9 @@ bool signal_is_fastest(const DepthwiseShape& shape) {
   if (!signal_fits(shape)) return false;
   const DepthwiseAxis& axis = signal_axis(shape);
   if (signal_channels_last(shape)) return axis.taps >= 24 && axis.stride == 1;
-  return axis.taps >= 16 || (wgrad(shape) && shape.element_bytes() == 4 && axis.out >= 512);
+  const bool far_apart = axis.taps < 8 && axis.dilation > 1;
+  return axis.taps >= 16 ||
+         (wgrad(shape) && shape.element_bytes() == 4 && axis.out >= 512 && (axis.taps >= 8 || far_apart));
 }
 
 extern constinit const DepthwiseFamily signal_family = family_of<Signal>();
