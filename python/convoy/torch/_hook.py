@@ -236,13 +236,16 @@ def _backward(keys: Any, g: Tensor, x: Tensor, w: Tensor, bias_sizes: Any, strid
     dx = dw = None
     if mask[0]:
         dx = _run("dgrad", "convolution_backward", g2, w2, None, tuple(x2.shape), *window, groups,
-                  lambda a, b, _: high(own(low(a), x, low(b), [True, False, False])[0]))
+                  lambda a, b, _: high(own(low(a), low(x2), low(b), [True, False, False])[0]))
     if mask[1]:
         dw = _run("wgrad", "convolution_backward", x2, g2, None, tuple(w2.shape), *window, groups,
                   lambda a, b, _: high(own(low(b), low(a), w, [False, True, False])[1]))
-    left = [mask[0] and dx is None, mask[1] and dw is None, mask[2]]
-    own_dx, own_dw, own_db = own(g, x, w, left) if any(left) else (None, None, None)
-    return own_dx if dx is None else low(dx), own_dw if dw is None else low(dw), own_db
+    if dx is None and dw is None:
+        return own(g, x, w, mask)  # type: ignore[no-any-return]
+    left = [mask[0] and dx is None, mask[1] and dw is None, False]
+    own_dx, own_dw, _ = own(g, low(x2), w, left) if any(left) else (None, None, None)
+    db = g.sum([0, *range(2, g.dim())]) if mask[2] else None  # as aten has it; by its entry x would be copied once more
+    return own_dx if dx is None else low(dx), own_dw if dw is None else low(dw), db
 
 
 def _depthwise(x: Tensor, w: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], output_padding: Sequence[int],
