@@ -9,6 +9,7 @@ operators  {"calls": of a step, by operator that convolves, "generated": kernels
 convolutions N  {"OPERATOR SHAPES": [milliseconds of the GPU a step, calls a step]} of each convolution
 host N     {"milliseconds": a step, "processor": of all threads, "main": of the first, "others", "switched": how often one was made to wait, "faults": of pages}
 past R N   R times by turns, under `convoy exec`: {"in front": [milliseconds a step], "past": the same plans, with cuDNN called directly}
+replays N  {"milliseconds": a step that was captured into a CUDA graph, "losses"}
 memory     {"allocated", "reserved": PyTorch's peaks in bytes, "process": what the driver says that this process has}
 
 The first five are those that nobody here had tried when issue 54 was filed; the second five were chosen before any of them was timed
@@ -28,6 +29,7 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+import captured  # noqa: E402
 from answering import answer  # noqa: E402
 
 
@@ -42,9 +44,10 @@ class Training:
         self.loss_of, self.precision, self.device = loss_of, precision, device
         self.optimizer = torch.optim.SGD((p for p in self.model.parameters() if p.requires_grad), lr=1e-3, momentum=0.9)
 
-    def step(self):
+    def step(self, captured=False):
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.precision == "bf16"):
+        # Casts that autocast keeps would belong to the captured step.
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.precision == "bf16", cache_enabled=not captured):
             loss = self.loss_of(self.model)
         loss.backward()
         self.optimizer.step()
@@ -58,7 +61,7 @@ class Inference:
         self.model = model.to(device, torch.bfloat16).to(memory_format=layout).eval()
         self.batch = batch.to(device, torch.bfloat16).to(memory_format=layout)
 
-    def step(self):
+    def step(self, captured=False):
         with torch.no_grad():
             return self.model(self.batch).float().mean()
 
@@ -187,6 +190,28 @@ def wav2letter(device):
     return Training(nn.Sequential(*layers[:-1]), lambda model: functional.log_softmax(model(waves), dim=1)[:, 0].neg().mean(), "tf32", None, device)
 
 
+class Wav2Vec2(nn.Module):
+    """wav2vec 2.0's (Baevski et al., 2020) convolutions, the base model's: the feature extractor, and the positional convolution of 128 taps in 16 groups."""
+
+    def __init__(self, features=512, width=768):
+        super().__init__()
+        sizes = [(1, 10, 5), *[(features, 3, 2)] * 4, *[(features, 2, 2)] * 2]
+        layers = [[nn.Conv1d(channels, features, taps, stride=stride, bias=False), nn.GELU()] for channels, taps, stride in sizes]
+        layers[0].insert(1, nn.GroupNorm(features, features))
+        self.features = nn.Sequential(*[part for layer in layers for part in layer])
+        self.norm, self.into = nn.LayerNorm(features), nn.Linear(features, width)
+        self.position = nn.utils.parametrizations.weight_norm(nn.Conv1d(width, width, 128, padding=64, groups=16), dim=2)
+
+    def forward(self, waves):
+        x = self.into(self.norm(self.features(waves).transpose(1, 2)))
+        return x + functional.gelu(self.position(x.transpose(1, 2))[..., :-1]).transpose(1, 2)
+
+
+def wav2vec2(device):
+    waves, wanted = torch.randn(8, 1, 160000, device=device), torch.randn(8, 499, 768, device=device)
+    return Training(Wav2Vec2(), lambda model: functional.mse_loss(model(waves).float(), wanted), "bf16", None, device)
+
+
 def s3d(device):
     import torchvision
     return classification(torchvision.models.video.s3d, (8, 3, 16, 224, 224), 400, "bf16", device, torch.channels_last_3d)
@@ -261,7 +286,8 @@ def diffusion_unet(device):
 
 
 PROGRAMS = {"conv_tasnet": conv_tasnet, "regnet_y_3_2gf": regnet, "r3d_18": r3d, "causal_conv1d": causal_conv1d, "vae3d_decoder": vae3d_decoder,
-            "wav2letter": wav2letter, "s3d": s3d, "deeplabv3": deeplabv3, "retinanet": retinanet, "diffusion_unet": diffusion_unet}
+            "wav2letter": wav2letter, "s3d": s3d, "deeplabv3": deeplabv3, "retinanet": retinanet, "diffusion_unet": diffusion_unet,
+            "wav2vec2": wav2vec2}
 
 CONVOLUTIONS = ("aten::cudnn_convolution", "aten::cudnn_convolution_transpose", "aten::convolution_backward", "aten::_conv_depthwise2d", "aten::conv_depthwise3d")
 
@@ -363,7 +389,7 @@ def main():
         return {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved(), "process": int(own[1]) << 20 if own else None}
 
     answer({"first": first, "steps": steps, "kernels": kernels, "operators": operators, "convolutions": convolutions, "host": host, "past": past,
-            "memory": memory})
+            "memory": memory, "replays": lambda count: captured.replays(lambda: program.step(captured=True), count)})
 
 
 if __name__ == "__main__":

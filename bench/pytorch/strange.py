@@ -1,6 +1,6 @@
 """What programs do besides: threads, captured graphs, JAX. Each prints a line of JSON and ends; nothing of Convoy is in here.
 
-    strange.py threads|graph|overlap|streams|checkpointing|workers|jax
+    strange.py threads|graph|overlap|streams|checkpointing|workers|jax [--contiguous]
     torchrun --nproc-per-node 2 strange.py ranks|sharded
 """
 import json
@@ -111,13 +111,19 @@ def layers(width=64, groups=64):
     torch.manual_seed(3)
     made = torch.nn.Sequential(torch.nn.Conv2d(3, width, 3, padding=1), torch.nn.GELU(), torch.nn.Conv2d(width, width, 7, padding=3, groups=groups),
                                torch.nn.GELU(), torch.nn.Conv2d(width, 32, 3, padding=1))
-    return made.to("cuda", torch.bfloat16, memory_format=torch.channels_last)
+    return made.to("cuda", torch.bfloat16, memory_format=layout())
+
+
+def layout():
+    """With --contiguous the depthwise convolution is one that PyTorch runs itself."""
+    import torch
+    return torch.contiguous_format if "--contiguous" in sys.argv else torch.channels_last
 
 
 def pictures(seed, count=16, size=64):
     import torch
     numbers = torch.Generator("cuda").manual_seed(seed)
-    return torch.randn(count, 3, size, size, generator=numbers, device="cuda").to(torch.bfloat16, memory_format=torch.channels_last)
+    return torch.randn(count, 3, size, size, generator=numbers, device="cuda").to(torch.bfloat16, memory_format=layout())
 
 
 def close(a, b):

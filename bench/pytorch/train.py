@@ -23,6 +23,7 @@ import time
 import torch
 from torch.nn import functional
 
+import captured
 from answering import answer
 from networks import NETWORKS
 from redirected import Redirected
@@ -96,26 +97,6 @@ def steps(count):
     return {"milliseconds": 1e3 * (time.perf_counter() - start) / int(count), "losses": taken()}
 
 
-captured = {}
-
-
-def capture(name, body):
-    """The graph of what `body` does, made at the first call of that name; what it returns stays where it is."""
-    if name not in captured:
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                body()
-        torch.cuda.current_stream().wait_stream(side)
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()  # the captured body has memory of its own
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            captured[name] = graph, body()
-    return captured[name]
-
-
 def replays(count):
     def body():
         # Casts that autocast keeps would belong to the captured step.
@@ -126,15 +107,7 @@ def replays(count):
         optimizer.step()
         return loss.detach()
 
-    graph, loss = capture("step", body)
-    values = []
-    wait()
-    start = time.perf_counter()
-    for _ in range(int(count)):
-        graph.replay()
-        values.append(loss.clone())
-    wait()
-    return {"milliseconds": 1e3 * (time.perf_counter() - start) / int(count), "losses": [float(value) for value in values]}
+    return captured.replays(body, count)
 
 
 def forward(few):
@@ -162,7 +135,7 @@ def infer(count, size):
 
 
 def infer_replays(count, size):
-    return timed_forward(count, size, lambda few: capture(f"forward {size}", lambda: forward(few))[0].replay)
+    return timed_forward(count, size, lambda few: captured.capture(f"forward {size}", lambda: forward(few))[0].replay)
 
 
 def infer_both(rounds, count, size):

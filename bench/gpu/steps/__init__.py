@@ -10,7 +10,7 @@ STEPS = {"tests": unit_tests.Tests, "table": beside.Table, "torch": beside.Torch
          "pytorch-inference": pytorch_networks.Inference, "pytorch-eager": pytorch_networks.Eager, "pytorch-host-time": pytorch.HostTime, "pytorch-first": pytorch_networks.First,
          "pytorch-page": pytorch.Page, "pytorch-people": pytorch_people.People,
          "pytorch-guest": pytorch_guest.Guest, "pytorch-jax": pytorch_guest.Jax, "pytorch-compiled": pytorch_guest.Compiled,
-         "pytorch-hook": pytorch_hook.Hook, "pytorch-where": pytorch_hook.Where, "pytorch-causal": pytorch_hook.Causal,
+         "pytorch-hook": pytorch_hook.Hook, "pytorch-where": pytorch_hook.Where, "pytorch-replayed": pytorch_hook.Replayed, "pytorch-causal": pytorch_hook.Causal,
          "network-interfaces": network_interfaces.Interfaces, "network-memory": network_interfaces.Memory, "network-compiles": networks.Compiled, "networks": networks.Networks, "networks-autotuned": networks.Autotuned,
          "network-models": network_models.Models, "network-exports": network_models.Exports, "network-conformance": network_checks.Conformance, "network-random": network_checks.Random, "network-volume": network_checks.Volume,
          "network-sanitized": network_checks.Sanitized, "network-start": network_checks.Start,

@@ -24,7 +24,7 @@ def plain_environment():
 
 
 def every_gpu():
-    return {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    return dict(os.environ)
 
 
 def wheels():
@@ -189,6 +189,7 @@ class TorchTests(harness.Step):
     64-bit tests apart, since they take minutes"""
     jobs = 6
     SECONDS = float(os.environ.get("CONVOY_TORCH_TEST_SECONDS", 530))
+    NAMES = os.environ.get("CONVOY_TORCH_TEST_NAMES", "").split()  # parts of names; none: all tests
     RULES = {"depthwise in place": "* -> cuda.depthwise\n", "nhwc in place": "* -> cudnn.nhwc\n"}
 
     def units(self):
@@ -208,6 +209,7 @@ class TorchTests(harness.Step):
             before = under("--record", record, "--no-db", "--rules", rules)
         which = ["-k", "64bit"] if part == "64-bit" else ["--without", "64bit"]
         which += ["--patch"] if mode == "patched" else []
+        which += [part for name in self.NAMES for part in ("-k", name)]
         environment = with_wheels(plain_environment())
         if mode != "patched":
             environment["PYTHONPATH"] = wheels()  # and not the module
@@ -338,7 +340,7 @@ class Programs(harness.Step):
     def both(self, *arguments, prefix=(), environment=None):
         """Plain, recorded, steered, and with Convoy's depthwise engine in place of plans."""
         answers = {}
-        record = harness.OUT / f"{arguments[0]}.jsonl"
+        record = harness.OUT / f"{''.join(arguments)}.jsonl"
         rules = harness.OUT / "in-place.rules"
         rules.write_text("* -> cuda.depthwise\n")
         in_place = under("--no-db", "--rules", rules, "--record", f"{record}.in-place")

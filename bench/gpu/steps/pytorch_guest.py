@@ -29,13 +29,13 @@ class Guest(Programs):
     """what a program may rely on: switched off by a variable, side streams, checkpoints, DDP, FSDP, workers without CUDA"""
 
     def units(self):
-        return ["off", "streams", "checkpointing", "workers", "ranks", "sharded"]
+        return ["off", "streams", "checkpointing", "workers", "ranks", "sharded", "streams --contiguous", "checkpointing --contiguous"]
 
-    def streams(self):
-        return self.both("streams")
+    def streams(self, *more):
+        return self.both("streams", *more)
 
-    def checkpointing(self):
-        return self.both("checkpointing")
+    def checkpointing(self, *more):
+        return self.both("checkpointing", *more)
 
     def workers(self):
         return self.both("workers")

@@ -2,6 +2,7 @@
 import json
 import os
 import statistics
+import threading
 import time
 
 from steps import harness
@@ -15,23 +16,34 @@ def alone(name):
 
 
 class Own(harness.Step):
-    """a database of its own for each unit; what breaks is recorded"""
+    """a database of its own for each unit; what breaks, or takes too long, is recorded"""
+    LIMIT = float(os.environ.get("CONVOY_UNIT_SECONDS", harness.UNIT_SECONDS))
 
     def run(self, unit):
         name = "-".join(unit[1:]).replace("--", "")
         before = {key: os.environ.get(key) for key in alone(name)}
         os.environ.update(alone(name))
-        self.begun = []
+        self.begun, self.late = [], False
+        limit = threading.Timer(self.LIMIT, self.end_late)
+        limit.start()
         try:
             return {"unit": unit, **self.measured(name, program(unit[0], *unit[1:]))}
         except (RuntimeError, BrokenPipeError, KeyError, ValueError) as error:
-            return {"unit": unit, "broken": str(error)[-2000:]}
+            return {"unit": unit, "broken": f"ended after {self.LIMIT:.0f} s" if self.late else str(error)[-2000:]}
         finally:
-            for one in self.begun:
-                if one.process.poll() is None:
-                    one.process.kill()
+            limit.cancel()
+            self.end_all()
             for key, value in before.items():
                 os.environ.pop(key) if value is None else os.environ.update({key: value})
+
+    def end_all(self):
+        for one in self.begun:
+            if one.process.poll() is None:
+                one.process.kill()
+
+    def end_late(self):
+        self.late = True
+        self.end_all()
 
     def started(self, command):
         one = Driven(*command)
@@ -40,12 +52,13 @@ class Own(harness.Step):
         return one
 
     def recorded_and_tuned(self, name, script, seconds):
-        """Three steps recorded, then measured: the rows of the record's hook, and what tuning says."""
-        record = harness.OUT / f"{name}.jsonl"
-        one = self.started(under("--record", record) + script)
-        one.ask("first")
-        one.ask("steps 2")
-        said = one.end()[-600:]
+        """Three steps recorded, unless a run that was cut off has, then measured: the rows of the record's hook, and what tuning says."""
+        record, said = harness.OUT / f"{name}.jsonl", ""
+        if not record.exists():
+            one = self.started(under("--record", record) + script)
+            one.ask("first")
+            one.ask("steps 2")
+            said = one.end()[-600:]
         code, out, err = harness.command([harness.CONVOY, "tune", record, "--device", "cuda", "--budget", seconds, "--json"], seconds=200)
         tuned = json.loads(out) if code == 0 else {"problems": [], "failed": err[-600:]}
         return record, tuned, said
@@ -57,6 +70,27 @@ class Own(harness.Step):
 
     def summary(self, rows):
         return {"rows": rows}
+
+
+def by_problem(tuned):
+    """Of `convoy tune`'s document what it says of each problem."""
+    keep = ("problem", "calls", "ran_seconds", "ran", "best", "elsewhere", "partial")
+    return [{key: each.get(key) for key in keep} for each in tuned["problems"]]
+
+
+def replayed(driven, modes, count=20):
+    """Milliseconds of a captured step of each mode, in five turns; why one can't be captured."""
+    times, said = {}, {}
+    for number in range(5):
+        for mode in modes if number % 2 == 0 else modes[::-1]:
+            if mode in said:
+                continue
+            try:
+                answer = driven[mode].ask(f"replays {count}")
+                times.setdefault(mode, []).append(answer["milliseconds"])
+            except RuntimeError as error:
+                said[mode] = str(error)[-600:]
+    return {"milliseconds": {mode: spread(each) for mode, each in times.items()}, **({"not captured": said} if said else {})}
 
 
 def kept_by_pytorch(record):
@@ -74,13 +108,14 @@ class Hook(Own):
         return [["train.py", "mobilenet_v2", "bf16", "--contiguous"], ["train.py", "efficientnet_b0", "bf16", "--contiguous"],
                 ["programs.py", "conv_tasnet"], ["programs.py", "causal_conv1d"], ["train.py", "mobilenet_v2", "tf32", "--contiguous"],
                 ["programs.py", "causal_conv1d", "--compile", "default"], ["programs.py", "causal_conv1d", "--compile", "reduce-overhead"],
-                ["programs.py", "causal_conv1d", "--compile", "max-autotune"]]
+                ["programs.py", "causal_conv1d", "--compile", "max-autotune"], ["programs.py", "wav2vec2"]]
 
     def measured(self, name, script):
         record, tuned, said = self.recorded_and_tuned(name, script, self.TUNING)
         ran = harness.OUT / f"{name}-steered.jsonl"
-        commands = {"plain": script, "benchmark": script + ["--benchmark"], "exec": under("--record", ran, "--steer") + script,
-                    "exec --no-python-hook": under("--no-python-hook") + script}
+        commands = {"plain": script, "benchmark": script + ["--benchmark"], "exec": under("--record", ran, "--steer") + script}
+        more = "--no-python-hook" if kept_by_pytorch(record) else "--like-benchmark"
+        commands[f"exec {more}"] = under(more) + script
         driven = self.together(commands)
         first = {mode: one.ask("first") for mode, one in driven.items()}
         losses = {mode: [*each.get("losses", [each.get("loss")]), *driven[mode].ask("steps 3")["losses"]] for mode, each in first.items()}
@@ -88,12 +123,14 @@ class Hook(Own):
         modes = list(commands)
         rounds = [{mode: driven[mode].ask(f"steps {count}")["milliseconds"] for mode in (modes if number % 2 == 0 else modes[::-1])} for number in range(self.ROUNDS)]
         memory = {mode: one.ask("memory") for mode, one in driven.items()} if script[1].name == "programs.py" else None
+        host = {mode: one.ask(f"host {count}") for mode, one in driven.items()} if script[1].name == "programs.py" else None
+        captured = replayed(driven, modes) if "--compile" not in script else None
         stderr = {mode: one.end()[-400:] for mode, one in driven.items()}
         better = min(("plain", "benchmark"), key=lambda mode: statistics.median(row[mode] for row in rounds))
         return {"milliseconds": {mode: spread([row[mode] for row in rounds]) for mode in modes}, "rounds": rounds, "losses": losses,
                 "over the better": spread([row[better] / row["exec"] for row in rounds]), "first": {mode: each["seconds"] for mode, each in first.items()},
-                "memory": memory, "recorded": kept_by_pytorch(record), "ran": kept_by_pytorch(ran), "tune_failed": tuned.get("failed"),
-                "tuned_problems": len(tuned["problems"]), "said": said, "stderr": stderr}
+                "memory": memory, "host": host, "replays": captured, "recorded": kept_by_pytorch(record), "ran": kept_by_pytorch(ran),
+                "tune_failed": tuned.get("failed"), "tuned": by_problem(tuned), "said": said, "stderr": stderr}
 
 
 class Where(Own):
@@ -138,13 +175,36 @@ class Where(Own):
         rows = [json.loads(line) for line in ran.read_text().splitlines()]
         plans = [{"problem": row["problem"], "calls": row["calls"], "plans": [plan for plan in row["plans"] if plan["calls"]]} for row in rows if "problem" in row]
         return {"convolutions": convolutions, "memory": memory, "host": host, "past": both, "memory_of_expandable_segments": expandable, "plans": plans, "said": said,
-                "tuned": [{key: each.get(key) for key in ("problem", "calls", "ran_seconds", "ran", "best", "elsewhere", "partial")} for each in tuned["problems"]],
-                "tune_failed": tuned.get("failed")}
+                "tuned": by_problem(tuned), "tune_failed": tuned.get("failed")}
+
+
+class Replayed(Own):
+    """programs whose steps wait for their host: a step, and the same captured into a CUDA graph, plain, in benchmark mode and steered"""
+    TUNING = float(os.environ.get("CONVOY_TUNING_SECONDS", 25))
+
+    def units(self):
+        return [["programs.py", name] for name in ("s3d", "regnet_y_3_2gf")]
+
+    def measured(self, name, script):
+        record, tuned, said = self.recorded_and_tuned(name, script, self.TUNING)
+        steered = under("--like-benchmark") + script
+        driven = self.together({"plain": script, "benchmark": script + ["--benchmark"], "steered": steered, "steered benchmark": steered + ["--benchmark"]})
+        modes = list(driven)
+        for one in driven.values():
+            one.ask("first")
+            one.ask("steps 3")
+        host = [{mode: driven[mode].ask("host 8") for mode in (modes if number % 2 == 0 else modes[::-1])} for number in range(5)]
+        captured = replayed(driven, modes, 10)
+        stderr = {mode: one.end()[-400:] for mode, one in driven.items()}
+        saved = {"gain": tuned.get("gain_seconds"), "elsewhere": tuned.get("elsewhere_seconds"), "of_what_ran": tuned.get("seconds_of_what_ran")}
+        return {"replays": captured, "host": host, "seconds_of_three_steps": saved, "problems": len(tuned["problems"]), "tune_failed": tuned.get("failed"), "said": said,
+                "stderr": stderr}
 
 
 class Causal(harness.Step):
     """causal Conv1d, 4 taps, 2,048 channels: cuda.depthwise and cuDNN's best as shares of a copy's speed, beside PyTorch's own kernel"""
     CHANNELS, TAPS, POSITIONS = 2048, 4, 65536
+    SECONDS = float(os.environ.get("CONVOY_TUNING_SECONDS", 4))  # a problem
 
     def units(self):
         return [[type_, length] for type_ in ("bf16", "f32") for length in (1024, 8192, 65536)]
@@ -158,7 +218,7 @@ class Causal(harness.Step):
         torch = json.loads(out)
         texts = [f"{name}:x={type_},{batch}x{self.CHANNELS}x{length},{layout}:w={type_},{self.CHANNELS}x1x{self.TAPS}:y={type_},{batch}x{self.CHANNELS}x{length},{layout}:pad={more}/0:groups={self.CHANNELS}"
                  for layout in ("ncw", "nwc") for name in ("fprop", "dgrad", "wgrad")]
-        document = harness.convoy("bench", texts, "--engines", "cudnn.*,cuda.depthwise", "--budget", 4 * len(texts), "--rotating", CONVOY_NVML="off")
+        document = harness.convoy("bench", texts, "--engines", "cudnn.*,cuda.depthwise", "--budget", self.SECONDS * len(texts), "--rotating", CONVOY_NVML="off")
         if "broken" in document:
             return {"unit": unit, **document}
         copied = 2 * batch * self.CHANNELS * length * {"bf16": 2, "f32": 4}[type_] / torch["copy"]  # seconds; wgrad reads as many bytes
