@@ -67,11 +67,12 @@ class Decider {
       decision_.cudnns.push_back(each.offer);
       (each.forbidden.empty() ? permitted : forbidden).push_back(each);
     }
-    const bool first_list = !question_.fallback && !cudnns.empty();
-    if (first_list && permitted.empty()) {
+    const bool first_list = !question_.fallback;
+    if (first_list && permitted.empty()) {  // filtered away, or cuDNN's heuristics have none: the program asks on
       permitted = fallbacks();
-      decision_.none_permitted = permitted.empty();
+      decision_.none_permitted = permitted.empty() && !cudnns.empty();
     }
+    const std::vector<Listed> own = cudnns.empty() ? permitted : cudnns;  // in cuDNN's order
     decision_.entries = ordered(permitted);
     if (first_list) add_known();
     // Who times all takes the fastest, whatever stands first.
@@ -79,12 +80,14 @@ class Decider {
     if (!left_out) std::ranges::copy(ordered(forbidden), std::back_inserter(entries()));
     if (question_.rule) {
       obey(choices_.rules[*question_.rule].candidate);
-      if (decision_.obeyed && !cudnns.empty()) decision_.adds = losses_beyond(entries().front(), cudnns.front());
+      if (decision_.obeyed && !own.empty()) decision_.adds = losses_beyond(entries().front(), own.front());
       if (choices_.strict) entries().resize(decision_.obeyed ? 1 : 0);
     } else if (first_list) {
+      const bool same = entries().empty() || plain(entries().front()) == plain(own.front());
+      if (cudnns.empty() && same) return {.as_ever = true};
       tell_not_placed();
       if (choices_.like_benchmark && !entries().empty()) {
-        decision_.adds = losses_beyond(entries().front(), cudnns.front());
+        decision_.adds = losses_beyond(entries().front(), own.front());
       }
     }
     if (question_.benchmark && !cudnns.empty()) cut(cudnns.front());

@@ -20,6 +20,8 @@ using Raw = cudnnBackendDescriptor_t;
 
 constexpr const char* kDevice = "NVIDIA H200";
 constexpr const char* kDense = "fprop:x=bf16,64x64x56x56,nhwc:w=bf16,64x64x3x3,nhwc:pad=1x1";
+constexpr const char* kPositional =
+    "fprop:x=bf16,8x768x1x499,nchw:w=bf16,768x48x1x128,nchw:y=bf16,8x768x1x500,nchw:pad=0x64:groups=16";
 constexpr const char* kStrictWgrad = "wgrad:x=f32,8x32x28x28,nhwc:w=f32,32x32x3x3,nhwc:pad=1x1";
 
 // A program that asks for the engines of one problem.
@@ -207,6 +209,26 @@ TEST_F(SteeringOnCudnn, WhatItDoesNotOfferIsMade) {
   ASSERT_TRUE(filtered.ask());
   EXPECT_EQ(filtered.ask()->front().engine, found->engine) << "from the fallback list, since nothing else is permitted";
   EXPECT_EQ(filtered.ask()->size(), 1u);
+}
+
+// wav2vec 2.0's positional convolution: of its first list cuDNN gives nothing, and PyTorch takes the fallback list's
+// first.
+TEST_F(SteeringOnCudnn, WhereTheFirstListIsEmptyTheFastestKnownIsOffered) {
+  if (!plain(kPositional).empty()) GTEST_SKIP() << "skipped: this cuDNN's first list is not empty";
+  const std::vector<Candidate> fallback = plain(kPositional, CUDNN_HEUR_MODE_FALLBACK);
+  ASSERT_GE(fallback.size(), 2u);
+  const Candidate& slow = fallback[0];
+  const Candidate fast = *parse_candidate("cudnn.eng28{k2=3,k3=0}");
+  Program program(real(), kPositional, parsed(time(kPositional, slow, 3.0) + time(kPositional, fast, 1.0)));
+  const auto all = program.ask();
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->size(), fallback.size() + 1);
+  EXPECT_EQ(without_automatic(all->front()), fast);
+  EXPECT_EQ(program.steered().first, fast);
+  EXPECT_TRUE(program.steered().reordered);
+  Program same(real(), kPositional, parsed(time(kPositional, slow, 1.0) + time(kPositional, fast, 3.0)));
+  EXPECT_TRUE(same.ask()->empty()) << "as without us: the program asks for the fallback list itself";
+  EXPECT_FALSE(same.answered());
 }
 
 TEST_F(SteeringOnCudnn, WhatCannotBeMadeIsSaid) {
