@@ -369,3 +369,22 @@ def test_sums_that_differ_by_rounding_agree():
         wrong = exact.to(dtype)
         wrong[3] += 1e-2 * magnitude[3].to(dtype)
         assert not agree(mine.to(dtype), wrong, magnitude, 4096)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sums_that_were_added_in_16_bits_agree(dtype):
+    """As PyTorch's 3D wgrad adds the sums of 256 threads."""
+    from convoy.torch._hook import agree
+    torch.manual_seed(4)
+    products = (torch.randn(256, 4096).to(dtype).float() * torch.randn(256, 4096).to(dtype).float()).double()
+
+    def halved(sums):
+        sums = sums.to(dtype)
+        while sums.shape[1] > 1:
+            sums = sums[:, ::2] + sums[:, 1::2]
+        return sums[:, 0]
+
+    own, magnitude = (halved(each.reshape(256, 256, 16).sum(2)) for each in (products, products.abs()))
+    mine = products.sum(1).to(dtype)
+    assert agree(mine, own, magnitude, 4096, narrow=True) and not agree(mine, own, magnitude, 4096)
+    assert not agree(mine.roll(1), own, magnitude, 4096, narrow=True)

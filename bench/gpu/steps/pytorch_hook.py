@@ -193,8 +193,8 @@ class Replayed(Own):
         for one in driven.values():
             one.ask("first")
             one.ask("steps 3")
-        host = [{mode: driven[mode].ask("host 8") for mode in (modes if number % 2 == 0 else modes[::-1])} for number in range(5)]
-        captured = replayed(driven, modes, 10)
+        host = [{mode: driven[mode].ask("host 8") for mode in (modes if number % 2 == 0 else modes[::-1])} for number in range(3)]
+        captured = replayed(driven, modes, 6)
         stderr = {mode: one.end()[-400:] for mode, one in driven.items()}
         saved = {"gain": tuned.get("gain_seconds"), "elsewhere": tuned.get("elsewhere_seconds"), "of_what_ran": tuned.get("seconds_of_what_ran")}
         return {"replays": captured, "host": host, "seconds_of_three_steps": saved, "problems": len(tuned["problems"]), "tune_failed": tuned.get("failed"), "said": said,
