@@ -133,14 +133,44 @@ std::unique_ptr<OpPlan> onednn_matmul(const MatMulShape& shape, const Bias& bias
   }
 }
 
+// c[i, j] = finish(sum over k of a * b, i, j) with accumulators of type Acc. Rows of c are divided among the threads;
+// within one, b is read along its rows.
+template <class Acc, class T, class Finish>
+void integer_loops(const MatMulShape& shape, const T* a, const T* b, T* c, Finish&& finish,
+                   const ExecContext& context) {
+  constexpr std::int64_t kLanes = 64;
+  parallel_for(context, shape.batches() * shape.m, shape.n * shape.k, [&](std::int64_t begin, std::int64_t end) {
+    Acc acc[kLanes];
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t i = unit % shape.m;
+      const MatMulShape::Offsets at = shape.offsets(unit / shape.m);
+      const T* const from_a = a + at.a + i * shape.a_row;
+      T* const to = c + at.c + i * shape.c_row;
+      for (std::int64_t j0 = 0; j0 < shape.n; j0 += kLanes) {
+        const std::int64_t lanes = std::min(kLanes, shape.n - j0);
+        std::fill_n(acc, lanes, Acc(0));
+        for (std::int64_t k = 0; k < shape.k; ++k) {
+          const Acc x = static_cast<Acc>(from_a[k * shape.a_column]);
+          const T* const row = b + at.b + k * shape.b_row + j0 * shape.b_column;
+          if (shape.b_column == 1) {
+            for (std::int64_t j = 0; j < lanes; ++j) acc[j] += x * static_cast<Acc>(row[j]);
+          } else {
+            for (std::int64_t j = 0; j < lanes; ++j) acc[j] += x * static_cast<Acc>(row[j * shape.b_column]);
+          }
+        }
+        for (std::int64_t j = 0; j < lanes; ++j) to[(j0 + j) * shape.c_column] = finish(acc[j], i, j0 + j);
+      }
+    }
+  });
+}
+
 // Integers wrap around, unless they are scaled by reals.
 std::unique_ptr<OpPlan> integer_plan(const NodeDesc& node, const MatMulShape& shape, DataType type, const Bias& bias) {
   return dispatch<kIntegers>(type, [&]<class T>(Tag<T>) {
     return make_plan(node, [shape, bias](auto in, auto out, const ExecContext& context) -> Result<void> {
       using Acc = std::conditional_t<sizeof(T) <= 4, std::uint32_t, std::uint64_t>;
-      const auto load = [](T value, std::int64_t, std::int64_t) { return static_cast<Acc>(value); };
       const T* added = bias.beta != 0 ? static_cast<const T*>(in[2]) : nullptr;
-      const auto finish = [&](Acc sum, std::int64_t, std::int64_t i, std::int64_t j) {
+      const auto finish = [&](Acc sum, std::int64_t i, std::int64_t j) {
         const T value = added == nullptr ? T(0) : added[i * bias.row + j * bias.column];
         const bool scaled = bias.alpha != 1 || (added != nullptr && bias.beta != 1);
         using Sum = std::conditional_t<std::is_signed_v<T>, std::make_signed_t<Acc>, Acc>;
@@ -148,8 +178,8 @@ std::unique_ptr<OpPlan> integer_plan(const NodeDesc& node, const MatMulShape& sh
         return from_real<T>(bias.alpha * static_cast<double>(static_cast<Sum>(sum)) +
                             bias.beta * static_cast<double>(value));
       };
-      matmul_loops<Acc>(shape, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]), static_cast<T*>(out[0]),
-                        load, load, finish, context);
+      integer_loops<Acc>(shape, static_cast<const T*>(in[0]), static_cast<const T*>(in[1]), static_cast<T*>(out[0]),
+                         finish, context);
       return {};
     });
   });

@@ -20,6 +20,24 @@ struct MatMulShape {
     for (const std::int64_t dim : batch) count *= dim;
     return count;
   }
+
+  // Where matrices `index` of the batch begin, in elements.
+  struct Offsets {
+    std::int64_t a = 0, b = 0, c = 0;
+  };
+  Offsets offsets(std::int64_t index) const {
+    Offsets at;
+    for (std::size_t d = batch.size(); d-- > 0; index /= batch[d]) {
+      const std::int64_t i = index % batch[d];
+      at.a += i * a_batch[d];
+      at.b += i * b_batch[d];
+      at.c += i * c_batch[d];
+    }
+    return at;
+  }
+  std::int64_t at_c(std::int64_t index, std::int64_t i, std::int64_t j) const {
+    return offsets(index).c + i * c_row + j * c_column;
+  }
 };
 
 // numpy's matmul of packed operands: one-dimensional ones gain a dim that the output loses. Also gives the output dims.
@@ -43,46 +61,5 @@ Result<Product> product_of(const NodeDesc& node, std::span<const Input> inputs);
 // has strides like these and isn't slower, other f32 and f64 by panels, integers by plain loops.
 std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& shape, DataType type,
                                      const PlanRequest& request, const ProductBias& bias = {});
-
-// Plain loops over any types: c[i, j] = finish(sum over k of load_a(a) * load_b(b), i, j) with accumulators of type
-// Acc. Rows of c are divided among the threads; within one, b is read along its rows.
-template <class Acc, class A, class B, class C, class LoadA, class LoadB, class Finish>
-void matmul_loops(const MatMulShape& shape, const A* a, const B* b, C* c, LoadA&& load_a, LoadB&& load_b,
-                  Finish&& finish, const ExecContext& context) {
-  constexpr std::int64_t kLanes = 64;
-  const std::int64_t batches = shape.batches();
-  parallel_for(context, batches * shape.m, shape.n * shape.k, [&](std::int64_t begin, std::int64_t end) {
-    Acc acc[kLanes];
-    for (std::int64_t unit = begin; unit < end; ++unit) {
-      const std::int64_t i = unit % shape.m;
-      std::int64_t rest = unit / shape.m;
-      const std::int64_t image = rest;
-      const A* from_a = a + i * shape.a_row;
-      const B* from_b = b;
-      C* to = c + i * shape.c_row;
-      for (int d = static_cast<int>(shape.batch.size()) - 1; d >= 0; --d) {
-        const std::int64_t at = rest % shape.batch[d];
-        rest /= shape.batch[d];
-        from_a += at * shape.a_batch[d];
-        from_b += at * shape.b_batch[d];
-        to += at * shape.c_batch[d];
-      }
-      for (std::int64_t j0 = 0; j0 < shape.n; j0 += kLanes) {
-        const std::int64_t lanes = std::min(kLanes, shape.n - j0);
-        std::fill_n(acc, lanes, Acc(0));
-        for (std::int64_t k = 0; k < shape.k; ++k) {
-          const Acc x = load_a(from_a[k * shape.a_column], image, i);
-          const B* row = from_b + k * shape.b_row + j0 * shape.b_column;
-          if (shape.b_column == 1) {
-            for (std::int64_t j = 0; j < lanes; ++j) acc[j] += x * load_b(row[j], image, j0 + j);
-          } else {
-            for (std::int64_t j = 0; j < lanes; ++j) acc[j] += x * load_b(row[j * shape.b_column], image, j0 + j);
-          }
-        }
-        for (std::int64_t j = 0; j < lanes; ++j) to[(j0 + j) * shape.c_column] = finish(acc[j], image, i, j0 + j);
-      }
-    }
-  });
-}
 
 }  // namespace convoy::ops

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <random>
 
 #include "ops/testing/operators.h"
 
@@ -195,6 +196,45 @@ TEST(MatMulInteger, ZeroPoints) {
   expect_refused(node_of("MatMulInteger"), {a, b, tensor(DataType::u8, {3}, {0, 0, 0})}, "one element or 4");
 }
 
+// Blocks, panels, pairs of terms, and what is left of each; a zero point a row of a and a column of b.
+TEST(MatMulInteger, AllSizes) {
+  std::mt19937 random(7);
+  const auto bytes = [&](DataType type, Dims dims) {
+    std::vector<double> values(static_cast<std::size_t>(TensorDesc::packed(type, dims).elements()));
+    for (double& value : values) value = static_cast<double>(random() % 256) - (type == DataType::s8 ? 128 : 0);
+    return std::pair(tensor(type, dims, values), values);
+  };
+  const std::pair<DataType, DataType> types[] = {
+      {DataType::u8, DataType::s8}, {DataType::s8, DataType::u8}, {DataType::u8, DataType::u8}};
+  for (const auto [m, k, n] : {std::array{1, 1, 1}, {1, 801, 65}, {3, 384, 32}, {13, 7, 33}, {99, 386, 70}}) {
+    for (const auto& [a_type, b_type] : types) {
+      const auto [a, a_values] = bytes(a_type, {2, m, k});
+      const auto [b, b_values] = bytes(b_type, {1, k, n});
+      const auto [a_zero, a_zeros] = bytes(a_type, {m});
+      const auto [b_zero, b_zeros] = bytes(b_type, {n});
+      std::vector<double> expected;
+      for (int row = 0; row < 2 * m; ++row) {
+        for (int j = 0; j < n; ++j) {
+          double sum = 0;
+          for (int l = 0; l < k; ++l)
+            sum += (a_values[row * k + l] - a_zeros[row % m]) * (b_values[l * n + j] - b_zeros[j]);
+          expected.push_back(sum);
+        }
+      }
+      expect_op(node_of("MatMulInteger"), {a, b, a_zero, b_zero}, {tensor(DataType::s32, {2, m, n}, expected)});
+      expect_as_portable(node_of("MatMulInteger"), {a, b, a_zero, b_zero}, 0, 0);
+      expect_as_portable(
+          node_of("QLinearMatMul"),
+          {a, floats({}, {0.01}), a_zero, b, floats({}, {0.01}), b_zero, floats({}, {0.5}), tensor(a_type, {}, {5})}, 0,
+          0);
+    }
+  }
+  expect_op(node_of("MatMulInteger"), {tensor(DataType::u8, {2, 0}, {}), tensor(DataType::u8, {0, 1}, {})},
+            {tensor(DataType::s32, {2, 1}, {0, 0})});
+  expect_op(node_of("MatMulInteger"), {tensor(DataType::u8, {2, 1}, {1, 2}), tensor(DataType::u8, {1, 0}, {})},
+            {tensor(DataType::s32, {2, 0}, {})});
+}
+
 TEST(QLinearMatMul, SpecificationExample) {
   const auto u8 = [](Dims dims, const std::vector<double>& values) { return tensor(DataType::u8, dims, values); };
   expect_op(node_of("QLinearMatMul"),
@@ -202,6 +242,22 @@ TEST(QLinearMatMul, SpecificationExample) {
              u8({4, 3}, {152, 51, 244, 60, 26, 255, 0, 127, 246, 127, 254, 247}), floats({1}, {0.00705}),
              u8({1}, {114}), floats({1}, {0.0107}), u8({1}, {118})},
             {u8({2, 3}, {168, 115, 255, 1, 66, 151})});
+}
+
+// Halves round to even, what is too large or small saturates, NaN is the lowest value.
+TEST(QLinearMatMul, RoundsAndSaturates) {
+  const auto s8 = [](Dims dims, const std::vector<double>& values) { return tensor(DataType::s8, dims, values); };
+  const HostTensor a = s8({3, 1}, {1, 3, -100}), zero = s8({}, {0}), one = floats({}, {1});
+  const HostTensor b = s8({1, 4}, {1, 3, 100, -1});
+  for (const double scale : {0.5, 1e30}) {
+    const std::vector<double> expected =
+        scale < 1 ? std::vector<double>{10, 12, 60, 10, 12, 14, 127, 8, -40, -128, -128, 60}
+                  : std::vector<double>{127, 127, 127, -128, 127, 127, 127, -128, -128, -128, -128, 127};
+    expect_op(node_of("QLinearMatMul"), {a, floats({}, {scale}), zero, b, one, zero, one, s8({}, {10})},
+              {s8({3, 4}, expected)});
+  }
+  expect_op(node_of("QLinearMatMul"), {a, floats({}, {NAN}), zero, b, one, zero, one, s8({}, {10})},
+            {s8({3, 4}, std::vector<double>(12, -128))});
 }
 
 TEST(Einsum, Contracts) {

@@ -42,14 +42,9 @@ class PanelMatmul {
       for (std::int64_t block = begin; block < end; ++block) {
         const std::int64_t column = block % column_blocks * kColumns, row = block / column_blocks % row_blocks * rows;
         const std::int64_t height = std::min(rows, s_.m - row), width = std::min(kColumns, s_.n - column);
-        std::int64_t rest = block / column_blocks / row_blocks;
-        std::int64_t of_a = row * s_.a_row, of_b = column * s_.b_column, of_c = row * s_.c_row + column * s_.c_column;
-        for (std::size_t d = s_.batch.size(); d-- > 0; rest /= s_.batch[d]) {
-          const std::int64_t at = rest % s_.batch[d];
-          of_a += at * s_.a_batch[d];
-          of_b += at * s_.b_batch[d];
-          of_c += at * s_.c_batch[d];
-        }
+        const MatMulShape::Offsets at = s_.offsets(block / column_blocks / row_blocks);
+        const std::int64_t of_a = at.a + row * s_.a_row, of_b = at.b + column * s_.b_column;
+        const std::int64_t of_c = at.c + row * s_.c_row + column * s_.c_column;
         const T* const more = added == nullptr ? nullptr : added + row * bias_.row + column * bias_.column;
         start(more, height, width, buffers.c);
         if (few) {

@@ -1,9 +1,10 @@
 // MatMulInteger and QLinearMatMul: 8-bit operands with zero points, sums in 32 bits.
 #include <fmt/format.h>
 
-#include <cmath>
+#include <array>
 
-#include "ops/matmul/matmul.h"
+#include "ops/matmul/integer_matmul.h"
+#include "ops/matmul/integer_product.h"
 #include "ops/operator_row.h"
 #include "ops/quantized/quantize.h"
 
@@ -50,22 +51,19 @@ struct Problem {
   Spread a_zero, b_zero, a_scale, b_scale;
 };
 
-template <class A, class B, class C, class Finish>
-void multiply(const Problem& p, const A* a, const B* b, C* c, const void* a_zero, const void* b_zero, DataType a_type,
-              DataType b_type, Finish&& finish, const ExecContext& context) {
-  // Unsigned sums: they wrap around, as the operator's 32 bits do.
-  matmul_loops<std::uint32_t>(
-      p.shape, a, b, c,
-      [&](A value, std::int64_t image, std::int64_t i) {
-        return static_cast<std::uint32_t>(value - byte_at(a_type, a_zero, p.a_zero.at(image, i)));
-      },
-      [&](B value, std::int64_t image, std::int64_t j) {
-        return static_cast<std::uint32_t>(value - byte_at(b_type, b_zero, p.b_zero.at(image, j)));
-      },
-      [&](std::uint32_t sum, std::int64_t image, std::int64_t i, std::int64_t j) {
-        return finish(static_cast<std::int32_t>(sum), image, i, j);
-      },
-      context);
+// Operand `index` of `in`, whose zero points are operand `zero` where there is one.
+void multiply(const Problem& p, const PlanRequest& request, std::span<const void* const> in, int a, int a_zero, int b,
+              int b_zero, DataType a_type, DataType b_type, FinishSums finish, const ExecContext& context) {
+  const auto zero_of = [&](int index) {
+    return index < static_cast<int>(in.size()) ? in[static_cast<std::size_t>(index)] : nullptr;
+  };
+  const auto zero_of_a = [&, zeros = zero_of(a_zero)](std::int64_t image, std::int64_t i) {
+    return byte_at(a_type, zeros, p.a_zero.at(image, i));
+  };
+  const auto zero_of_b = [&, zeros = zero_of(b_zero)](std::int64_t image, std::int64_t j) {
+    return byte_at(b_type, zeros, p.b_zero.at(image, j));
+  };
+  integer_matmul(p.shape, request.cpu, {a_type, in[a], zero_of_a}, {b_type, in[b], zero_of_b}, finish, context);
 }
 
 Result<void> check_zero_point(const NodeDesc& node, std::span<const Input> inputs, int index, int operand) {
@@ -86,20 +84,17 @@ class MatMulInteger final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs, std::span<const TensorDesc>,
-                                       const PlanRequest&) const override {
+                                       const PlanRequest& request) const override {
     CONVOY_TRY(const Problem problem, read(node, inputs));
-    const DataType a_type = inputs[0].desc.type, b_type = inputs[1].desc.type;
-    return dispatch<kBytes>(a_type, [&]<class A>(Tag<A>) {
-      return dispatch<kBytes>(b_type, [&]<class B>(Tag<B>) {
-        return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
-          multiply(
-              problem, static_cast<const A*>(in[0]), static_cast<const B*>(in[1]), static_cast<std::int32_t*>(out[0]),
-              in.size() > 2 ? in[2] : nullptr, in.size() > 3 ? in[3] : nullptr, a_type, b_type,
-              [](std::int32_t sum, std::int64_t, std::int64_t, std::int64_t) { return sum; }, context);
-          return {};
-        });
-      });
-    });
+    const auto run = [=, a = inputs[0].desc.type, b = inputs[1].desc.type](auto in, auto out,
+                                                                           const ExecContext& context) -> Result<void> {
+      auto* const c = static_cast<std::int32_t*>(out[0]);
+      const auto keep = [&](const std::int32_t* sums, std::int64_t image, std::int64_t i, std::int64_t j,
+                            std::int64_t count) { std::copy_n(sums, count, c + problem.shape.at_c(image, i, j)); };
+      multiply(problem, request, in, 0, 2, 1, 3, a, b, keep, context);
+      return {};
+    };
+    return make_plan(node, run, integer_matmul_workspace(request));
   }
 
  private:
@@ -130,31 +125,29 @@ class QLinearMatMul final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const Problem problem, read(node, inputs));
-    const DataType a_type = inputs[0].desc.type, b_type = inputs[3].desc.type, y_type = outputs[0].type;
-    const DataType scale_types[] = {inputs[1].desc.type, inputs[4].desc.type, inputs[6].desc.type};
-    return dispatch<kBytes>(a_type, [&]<class A>(Tag<A>) {
-      return dispatch<kBytes>(b_type, [&]<class B>(Tag<B>) {
-        return make_plan(
-            node,
-            [=, types = std::to_array(scale_types)](auto in, auto out, const ExecContext& context) -> Result<void> {
-              const double y_scale = load_as_double(types[2], in[6], 0);
-              const std::int32_t y_zero = byte_at(y_type, in[7], 0);
-              const auto finish = [&](std::int32_t sum, std::int64_t image, std::int64_t i, std::int64_t j) {
-                const double scale = load_as_double(types[0], in[1], problem.a_scale.at(image, i)) *
-                                     load_as_double(types[1], in[4], problem.b_scale.at(image, j)) / y_scale;
-                const double value = std::nearbyint(sum * scale) + y_zero;
-                const double low = y_type == DataType::s8 ? -128 : 0;
-                const double bounded = value > low ? std::min(value, low + 255) : low;  // NaN becomes low
-                return static_cast<std::uint8_t>(static_cast<std::int32_t>(bounded));
-              };
-              multiply(problem, static_cast<const A*>(in[0]), static_cast<const B*>(in[3]),
-                       static_cast<std::uint8_t*>(out[0]), in[2], in[5], a_type, b_type, finish, context);
-              return {};
-            });
-      });
-    });
+    const std::array scale_types{inputs[1].desc.type, inputs[4].desc.type, inputs[6].desc.type};
+    const auto run = [=, a = inputs[0].desc.type, b = inputs[3].desc.type, y_type = outputs[0].type](
+                         auto in, auto out, const ExecContext& context) -> Result<void> {
+      const double y_scale = load_as_double(scale_types[2], in[6], 0);
+      const std::int32_t y_zero = byte_at(y_type, in[7], 0);
+      const double low = y_type == DataType::s8 ? -128 : 0;
+      auto* const y = static_cast<std::uint8_t*>(out[0]);
+      const auto requantize = integer_kernels(request.cpu).requantize;
+      const auto finish = [&](const std::int32_t* sums, std::int64_t image, std::int64_t i, std::int64_t j,
+                              std::int64_t count) {
+        const double a_scale = load_as_double(scale_types[0], in[1], problem.a_scale.at(image, i));
+        const std::int64_t step = problem.b_scale.line;
+        double scales[kMostSums];
+        for (std::int64_t l = 0; l < (step == 0 ? 1 : count); ++l)
+          scales[l] = a_scale * load_as_double(scale_types[1], in[4], problem.b_scale.at(image, j + l)) / y_scale;
+        requantize(sums, scales, step, count, y_zero, low, low + 255, y + problem.shape.at_c(image, i, j));
+      };
+      multiply(problem, request, in, 0, 2, 3, 5, a, b, finish, context);
+      return {};
+    };
+    return make_plan(node, run, integer_matmul_workspace(request));
   }
 
  private:
@@ -178,9 +171,9 @@ const QLinearMatMul qlinear_matmul;
 }  // namespace
 
 std::vector<OperatorRow> matmul_integer_rows() {
-  return {{"MatMulInteger", &matmul_integer, images::matmul_integer, Rate::others, values::mixed, in_place::never,
+  return {{"MatMulInteger", &matmul_integer, images::matmul_integer, Rate::products, values::mixed, in_place::never,
            layouts::row_major, kBytes},
-          {"QLinearMatMul", &qlinear_matmul, images::qlinear_matmul, Rate::others, values::mixed, in_place::never,
+          {"QLinearMatMul", &qlinear_matmul, images::qlinear_matmul, Rate::products, values::mixed, in_place::never,
            layouts::row_major, kBytes}};
 }
 

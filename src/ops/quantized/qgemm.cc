@@ -2,9 +2,7 @@
 // f32. Where b is constant the network runs it as a convolution instead.
 #include <fmt/format.h>
 
-#include <cmath>
-
-#include "ops/matmul/matmul.h"
+#include "ops/matmul/integer_matmul.h"
 #include "ops/operator_row.h"
 #include "ops/quantized/quantize.h"
 
@@ -41,53 +39,47 @@ class QGemm final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const MatMulShape shape, shape_of(node, inputs));
     CONVOY_TRY(const Bias bias, bias_of(node, inputs, shape));
     CONVOY_TRY(const double alpha, node.real("alpha", 1));
-    const Columns columns{inputs[3].desc.type, inputs[4].desc.elements() > 1, inputs[5].desc.elements() > 1};
-    return dispatch<kBytes>(inputs[0].desc.type, [&]<class A>(Tag<A>) {
-      return dispatch<kBytes>(inputs[3].desc.type, [&]<class B>(Tag<B>) {
-        return dispatch<kBytes | only(DataType::f32)>(outputs[0].type, [&]<class Y>(Tag<Y>) {
-          return make_plan(
-              node,
-              [=, y_type = outputs[0].type, a_type = inputs[0].desc.type,
-               c_type = is_present(inputs, 6) ? inputs[6].desc.type : DataType::s32](
-                  auto in, auto out, const ExecContext& context) -> Result<void> {
-                const Quantizer qa = read_quantizer(in, 1, 2, a_type);
-                const Quantizer qy = std::is_same_v<Y, float> ? Quantizer{} : read_quantizer(in, 7, 8, y_type);
-                const auto a_zero = static_cast<std::int32_t>(qa.zero);
-                const auto* b_scale = static_cast<const float*>(in[4]);
-                const auto* b_zero = static_cast<const B*>(in[5]);
-                const void* c = in.size() > 6 ? in[6] : nullptr;
-                matmul_loops<std::uint32_t>(
-                    shape, static_cast<const A*>(in[0]), static_cast<const B*>(in[3]), static_cast<Y*>(out[0]),
-                    [&](A value, std::int64_t, std::int64_t) { return static_cast<std::uint32_t>(value - a_zero); },
-                    [&](B value, std::int64_t, std::int64_t j) {
-                      return static_cast<std::uint32_t>(value - b_zero[columns.zeros ? j : 0]);
-                    },
-                    [&](std::uint32_t sum, std::int64_t, std::int64_t i, std::int64_t j) {
-                      double value = static_cast<std::int32_t>(sum) * alpha;
-                      if (c != nullptr) value += load_as_double(c_type, c, i * bias.row + j * bias.column);
-                      value *= static_cast<double>(qa.scale) * b_scale[columns.scales ? j : 0];
-                      if constexpr (std::is_same_v<Y, float>)
-                        return static_cast<float>(value);
-                      else
-                        return quantize_integer<Y, double>(value, qy.scale, qy.zero);
-                    },
-                    context);
-                return {};
-              });
-        });
-      });
+    const bool scale_a_column = inputs[4].desc.elements() > 1, zero_a_column = inputs[5].desc.elements() > 1;
+    const DataType a_type = inputs[0].desc.type, b_type = inputs[3].desc.type;
+    const DataType c_type = is_present(inputs, 6) ? inputs[6].desc.type : DataType::s32;
+    return dispatch<kBytes | only(DataType::f32)>(outputs[0].type, [&]<class Y>(Tag<Y>) {
+      const auto run = [=, y_type = outputs[0].type](auto in, auto out, const ExecContext& context) -> Result<void> {
+        const Quantizer qa = read_quantizer(in, 1, 2, a_type);
+        const Quantizer qy = std::is_same_v<Y, float> ? Quantizer{} : read_quantizer(in, 7, 8, y_type);
+        const auto* const b_scale = static_cast<const float*>(in[4]);
+        const void* const c = in.size() > 6 ? in[6] : nullptr;
+        const auto a_zero = [&](std::int64_t, std::int64_t) { return static_cast<std::int32_t>(qa.zero); };
+        const auto b_zero = [&](std::int64_t, std::int64_t j) {
+          const std::int64_t at = zero_a_column ? j : 0;
+          return b_type == DataType::s8 ? std::int32_t(static_cast<const std::int8_t*>(in[5])[at])
+                                        : std::int32_t(static_cast<const std::uint8_t*>(in[5])[at]);
+        };
+        const auto finish = [&](const std::int32_t* sums, std::int64_t image, std::int64_t i, std::int64_t first,
+                                std::int64_t count) {
+          Y* const y = static_cast<Y*>(out[0]) + shape.at_c(image, i, first);
+          for (std::int64_t l = 0; l < count; ++l) {
+            const std::int64_t j = first + l;
+            double value = sums[l] * alpha;
+            if (c != nullptr) value += load_as_double(c_type, c, i * bias.row + j * bias.column);
+            value *= static_cast<double>(qa.scale) * b_scale[scale_a_column ? j : 0];
+            if constexpr (std::is_same_v<Y, float>)
+              y[l] = static_cast<float>(value);
+            else
+              y[l] = quantize_integer<Y, double>(value, qy.scale, qy.zero);
+          }
+        };
+        integer_matmul(shape, request.cpu, {a_type, in[0], a_zero}, {b_type, in[3], b_zero}, finish, context);
+        return {};
+      };
+      return make_plan(node, run, integer_matmul_workspace(request));
     });
   }
 
  private:
-  struct Columns {
-    DataType type;
-    bool scales, zeros;  // one a column of b
-  };
   struct Bias {
     std::int64_t row = 0, column = 0;  // strides
   };
@@ -134,7 +126,7 @@ const QGemm qgemm;
 }  // namespace
 
 std::vector<OperatorRow> qgemm_rows() {
-  return {{"QGemm", &qgemm, images::qgemm, Rate::others, values::mixed, in_place::never, layouts::row_major, kBytes,
+  return {{"QGemm", &qgemm, images::qgemm, Rate::products, values::mixed, in_place::never, layouts::row_major, kBytes,
            "com.microsoft"}};
 }
 

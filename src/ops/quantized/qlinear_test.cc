@@ -1,4 +1,7 @@
 // Operators on 8-bit tensors, computed by hand: v = (q - zero) * scale.
+#include <algorithm>
+#include <cmath>
+
 #include "ops/testing/operators.h"
 
 namespace convoy::ops {
@@ -100,6 +103,24 @@ TEST(QLinear, Softmax) {
             {u8({1, 2, 2}, {32, 96, 96, 32})});
   expect_refused(microsoft("QLinearSoftmax", {{"opset", std::int64_t{13}}, {"axis", std::int64_t{3}}}), inputs,
                  "axis=3");
+}
+
+// Rows with vectors of results and some left over, of several largest values.
+TEST(QLinear, SoftmaxOfRows) {
+  constexpr int kRows = 5, kSize = 77;
+  std::vector<double> x, y;
+  for (int row = 0; row < kRows; ++row) {
+    double sum = 0;
+    for (int i = 0; i < kSize; ++i) x.push_back((row * 50 + i * 13) % 200 - 100);
+    const auto from = x.end() - kSize;
+    const double largest = *std::max_element(from, x.end());
+    for (auto at = from; at != x.end(); ++at) sum += std::exp(0.05 * (*at - largest));
+    for (auto at = from; at != x.end(); ++at)
+      y.push_back(std::min(127.0, std::nearbyint(std::exp(0.05 * (*at - largest)) / sum * 2048) - 128));
+  }
+  expect_op(microsoft("QLinearSoftmax", {{"opset", std::int64_t{13}}}),
+            {s8({kRows, kSize}, x), scale(0.05), s8({}, {3}), scale(1.0 / 2048), s8({}, {-128})},
+            {s8({kRows, kSize}, y)});
 }
 
 TEST(QLinear, Gemm) {
