@@ -192,7 +192,9 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
     return notes;
   }
 
-  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
+  std::optional<Refusal> check(const ConvProblem& given, const PlanRequest& request) const override {
+    const AsOneImage asked(given);
+    const ConvProblem& problem = asked.problem();
     if (ended()) {
       return Refusal{RefusalCode::device, "process=exiting: oneDNN's own objects are destroyed by now"};
     }
@@ -212,7 +214,9 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
   std::vector<std::string> other_notes() const override {
     return {std::string(note::tf32), std::string(note::down_convert_inputs), std::string(note::loses_special_values)};
   }
-  Configurations configurations(const ConvProblem& problem, const PlanRequest&) const override {
+  Configurations configurations(const ConvProblem& given, const PlanRequest&) const override {
+    const AsOneImage asked(given);
+    const ConvProblem& problem = asked.problem();
     Knob knob{kLayoutKnob, {}, "activations: as given, or reordered to what the implementation prefers"};
     const auto surveyed = survey(problem);
     for (const bool any : {false, true}) {
@@ -221,7 +225,9 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
     return {{std::move(knob)}, {}};
   }
 
-  std::optional<Estimate> estimate(const ConvProblem& problem, const PlanRequest& request) const override {
+  std::optional<Estimate> estimate(const ConvProblem& given, const PlanRequest& request) const override {
+    const AsOneImage asked(given);
+    const ConvProblem& problem = asked.problem();
     const Implementation& implementation = implementations()[row_];
     if (lacks_its_level(implementation, request.cpu) || is_outdone(implementation) ||
         exceeds_the_cap(implementation, request.cpu) || ended()) {
@@ -239,8 +245,10 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
                     guessed->learnt};
   }
 
-  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& knobs,
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& given, const KnobValues& knobs,
                                          const PlanRequest& request) const override {
+    const AsOneImage asked(given);
+    const ConvProblem& problem = asked.problem();
     const auto surveyed = survey(problem);
     const std::string_view layout = word_or(knobs, kLayoutKnob, {});
     const Offer* offer = layout.empty() ? surveyed->find(row_) : surveyed->find(row_, layout == kLayouts[true]);
@@ -261,7 +269,9 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
     return processor_has("avx512_bf16") ? cost::Products::native : cost::Products::emulated;
   }
 
-  Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const override {
+  Work work(const ConvProblem& given, const KnobValues& knobs, const PlanRequest& request) const override {
+    const AsOneImage asked(given);
+    const ConvProblem& problem = asked.problem();
     const auto surveyed = survey(problem);
     const std::string_view layout = word_or(knobs, kLayoutKnob, {});
     const Offer* offer = layout.empty() ? surveyed->find(row_) : surveyed->find(row_, layout == kLayouts[true]);

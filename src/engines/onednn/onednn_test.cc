@@ -147,6 +147,19 @@ TEST(OneDnn, ReordersAreTold) {
             (std::vector<std::string>{"reorder x", "pack weights", "convolution + bias", "reorder out"}));
 }
 
+// A product of quantized matrices: the rows of one are pixels of one image, whose channels lie side by side.
+TEST(OneDnn, ABatchOfSinglePixelsIsOneImage) {
+  if (cpu_features().isa < Isa::avx512 || !cpu_features().avx512_vnni) GTEST_SKIP() << "skipped: needs AVX-512 VNNI";
+  const Engine& pointwise = engine("onednn.jit_int8_1x1_avx512_vnni");
+  const PlanRequest request{1, cpu_features()};
+  const auto rows = problem("fprop:x=u8,400x384x1x1:w=s8,384x384x1x1:y=u8,400x384x1x1:requant=channel:zp=104,0,128");
+  const auto image =
+      problem("fprop:x=u8,1x384x400x1,nhwc:w=s8,384x384x1x1:y=u8,1x384x400x1,nhwc:requant=channel:zp=104,0,128");
+  ASSERT_FALSE(refuse(pointwise, rows, request));
+  EXPECT_EQ(pointwise.configurations(rows, request).knobs[0].values, std::vector<KnobSetting>{"given"});
+  EXPECT_EQ(pointwise.estimate(rows, request)->seconds, pointwise.estimate(image, request)->seconds);
+}
+
 TEST(OneDnn, RefusalsNameTheField) {
   const std::string base = ":x=f32,2x16x9x9,nhwc:w=f32,24x16x3x3";
   EXPECT_EQ(reason("onednn.ref", "dgrad" + base + ":y=f32,2x24x7x7,nhwc:bias=1"),

@@ -235,6 +235,22 @@ dnnl::memory::dims less_one(const Dims& dims) {
 
 }  // namespace
 
+AsOneImage::AsOneImage(const ConvProblem& problem) : given_(problem) {
+  const auto is_pixel = [](const TensorDesc& desc) {
+    return std::all_of(desc.dims.begin() + 2, desc.dims.end(), [](std::int64_t size) { return size == 1; });
+  };
+  const std::int64_t batch = problem.x.dims[0];
+  if (problem.pass != Pass::fprop || problem.compute != DataType::s32 || problem.groups != 1) return;
+  if (batch < 2 || batch > kMostSize || !is_pixel(problem.w) || !is_pixel(problem.x) || !is_pixel(problem.y)) return;
+  if (!problem.x.is_packed(Layout::nhwc) || !problem.y.is_packed(Layout::nhwc)) return;
+  merged_ = problem;
+  for (TensorDesc* desc : {&merged_->x, &merged_->y}) {
+    desc->dims[0] = 1;
+    desc->dims[2] = batch;
+    *desc = desc->with_layout(Layout::nhwc);
+  }
+}
+
 bool is_depthwise(const ConvProblem& p) { return p.groups > 1 && p.w.dims[1] == 1 && p.w.dims[0] == p.groups; }
 
 bool takes_no_wide_bias(const ConvProblem& p) {

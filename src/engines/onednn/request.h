@@ -25,6 +25,18 @@ struct Extra {
   dnnl::memory::desc desc;  // as it lies in the caller's memory
 };
 
+// The problem as oneDNN is asked. Its kernels take the pixels of one image at a time, so a batch of single pixels of 8
+// bits, as a quantized product of matrices is, is one image of so many pixels, channels last: the same memory.
+class AsOneImage {
+ public:
+  explicit AsOneImage(const ConvProblem& problem);
+  const ConvProblem& problem() const { return merged_ ? *merged_ : given_; }
+
+ private:
+  const ConvProblem& given_;
+  std::optional<ConvProblem> merged_;
+};
+
 // A channel and a filter a group.
 bool is_depthwise(const ConvProblem& problem);
 // Whether brdgmm_dw is offered for the problem without its bias only, as that is wider than x.
