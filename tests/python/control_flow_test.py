@@ -1,4 +1,4 @@
-"""If and Loop beside onnxruntime: each model in one session, for several values and sizes."""
+"""If, Loop and Scan beside onnxruntime: each model in one session, for several values and sizes."""
 import os
 import subprocess
 
@@ -403,6 +403,39 @@ m (float[2] x) => (float[2] y) {
     s = Sin(h)
     h2 = Add(s, x) }>
 }""", {"x": reals(2)})
+
+# ---- Scan ----
+case("a scan with a state", """
+m (float[3] h, float[T,3] x) => (float[3] last, float[T,3] sums) {
+  last, sums = Scan<num_scan_inputs = 1, body = b (float[3] s, float[3] row) => (float[3] next, float[3] out) {
+    next = Add(s, row)
+    out = Mul(next, next) }>(h, x)
+}""", {"h": reals(3), "x": reals(4, 3)}, {"h": reals(3), "x": reals(1, 3)}, {"h": reals(3), "x": reals(1500, 3)})
+case("a scan without a state, and what is around it", """
+m (float[N,5] x, float[5] w) => (float[N] dots) {
+  dots = Scan<num_scan_inputs = 1, body = b (float[5] row) => (float d) {
+    each = Mul(row, w)
+    d = ReduceSum<keepdims = 0>(each) }>(x)
+}""", {"x": reals(4, 5), "w": reals(5)}, {"x": reals(7, 5), "w": reals(5)})
+case("axes and directions of a scan", """
+m (float[2,T,3] x, float[2,3,T] z, float[2,3] h) => (float[2,3] last, float[2,T,3] y, float[2,3,T] back, float[T,2,3] rows) {
+  last, y, back, rows = Scan<num_scan_inputs = 2, scan_input_axes = [1, -1], scan_input_directions = [1, 0],
+      scan_output_axes = [1, -1, 0], scan_output_directions = [0, 1, 1],
+      body = b (float[2,3] s, float[2,3] a, float[2,3] c) => (float[2,3] next, float[2,3] o, float[2,3] p, float[2,3] q) {
+    d = Sub(a, c)
+    next = Add(s, d)
+    o = Neg(next)
+    p = Identity(a)
+    q = Mul(next, c) }>(h, x, z)
+}""", {"x": reals(2, 4, 3), "z": reals(2, 3, 4), "h": reals(2, 3)}, {"x": reals(2, 9, 3), "z": reals(2, 3, 9), "h": reals(2, 3)})
+case("a scan in a scan", """
+m (float[A,B] x) => (float[A,B] y) {
+  y = Scan<num_scan_inputs = 1, body = b (float[B] row) => (float[B] sums) {
+    zero = Constant<value = float {0.0}>()
+    last, sums = Scan<num_scan_inputs = 1, body = c (float s, float v) => (float next, float out) {
+      next = Add(s, v)
+      out = Identity(next) }>(zero, row) }>(x)
+}""", {"x": reals(3, 4)}, {"x": reals(2, 7)})
 
 
 def model_of(name):

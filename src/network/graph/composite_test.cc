@@ -48,6 +48,45 @@ TEST(Composite, IsInferredBeforeItIsExpanded) {
   EXPECT_EQ(b.graph.nodes.back().desc.op, "SkipLayerNormalization");
 }
 
+// Scales and zero points a direction, and a gate's unit.
+TEST(Composite, AnLstmOfBytesIsThatOfTheirValues) {
+  constexpr int kIn = 3, kHidden = 2, kGates = 4 * kHidden;
+  for (const bool each : {false, true}) {
+    std::vector<double> w, r, w_real(kGates * kIn), r_real(kGates * kHidden), scales, zeros;
+    for (int g = 0; g < (each ? kGates : 1); ++g) {
+      scales.push_back(0.01 * (g + 1));
+      zeros.push_back(100 + g);
+    }
+    const auto real = [&](double byte, int g) { return (byte - zeros[each ? g : 0]) * scales[each ? g : 0]; };
+    for (int i = 0; i < kIn * kGates; ++i) {
+      w.push_back(i * 37 % 256);
+      w_real[i % kGates * kIn + i / kGates] = real(w.back(), i % kGates);
+    }
+    for (int i = 0; i < kHidden * kGates; ++i) {
+      r.push_back(i * 91 % 256);
+      r_real[i % kGates * kHidden + i / kGates] = real(r.back(), i % kGates);
+    }
+    const Dims dims = each ? Dims{1, kGates} : Dims{1};
+    const HostTensor x = spread({4, 1, kIn});
+    const Attributes attributes{{"hidden_size", std::int64_t{kHidden}}};
+    Builder bytes, reals;
+    const auto scale = [&] { return bytes.constant(tensor_of(DataType::f32, dims, scales)); };
+    const auto zero = [&] { return bytes.constant(tensor_of(DataType::u8, dims, zeros)); };
+    const int in = bytes.input("x", x.desc.dims);
+    bytes.output(bytes.microsoft("DynamicQuantizeLSTM",
+                                 {in, bytes.constant(tensor_of(DataType::u8, {1, kIn, kGates}, w)),
+                                  bytes.constant(tensor_of(DataType::u8, {1, kHidden, kGates}, r)), kAbsent, kAbsent,
+                                  kAbsent, kAbsent, kAbsent, scale(), zero(), scale(), zero()},
+                                 attributes));
+    const int same = reals.input("x", x.desc.dims);
+    reals.output(reals.node("LSTM",
+                            {same, reals.constant(tensor_of(DataType::f32, {1, kGates, kIn}, w_real)),
+                             reals.constant(tensor_of(DataType::f32, {1, kGates, kHidden}, r_real))},
+                            attributes));
+    expect_close(run_graph(bytes.graph, {x}).at(0), run_graph(reals.graph, {x}).at(0), 1e-6);
+  }
+}
+
 // Sizes that are known only when the network runs: expanded then.
 TEST(Composite, BehindSizesOfARun) {
   Builder b;

@@ -1,5 +1,6 @@
 // ONNX Runtime's products of bytes that give f32, and operators on quantized tensors that have no integer form here.
 #include <array>
+#include <string>
 
 #include "network/graph/composite.h"
 
@@ -72,7 +73,46 @@ Result<void> qlinear_reduce_mean(Expansion& e) {
   return give_quantized(e, y, 3, e.input(0));
 }
 
+// Weights of 8 bits, [directions][inputs][4 * hidden], with a scale and a zero point a direction or a gate's unit.
+Result<int> real_weights(Expansion& e, int weights, int scale, int zero) {
+  const Dims dims = e.dims(e.input(weights));
+  if (dims.size() != 3) return e.bad("input " + std::to_string(weights) + " must have 3 dims");
+  const auto spread = [&](int index) -> Result<int> {
+    CONVOY_CHECK(e.check_dims(index, index == scale ? "a scale" : "a zero point",
+                              e.rank(e.input(index)) == 1 ? Dims{dims[0]} : Dims{dims[0], dims[2]}));
+    return e.reshape(e.input(index), {dims[0], 1, e.rank(e.input(index)) == 1 ? 1 : dims[2]});
+  };
+  CONVOY_TRY(int w, e.cast(e.input(weights), DataType::f32));
+  if (e.has(zero)) {
+    CONVOY_TRY(int zeros, spread(zero));
+    CONVOY_TRY(zeros, e.cast(zeros, DataType::f32));
+    CONVOY_TRY(w, e.add("Sub", {w, zeros}));
+  }
+  CONVOY_TRY(const int scales, spread(scale));
+  CONVOY_TRY(w, e.add("Mul", {w, scales}));
+  return e.transpose(w, {0, 2, 1});
+}
+
+// An LSTM whose weights are kept in 8 bits. ONNX Runtime also rounds its inputs and states to 8 bits, by their ranges
+// in each step; here they keep theirs.
+Result<void> dynamic_quantize_lstm(Expansion& e) {
+  CONVOY_CHECK(e.check_inputs(3, 12));
+  for (const int index : {8, 10}) {
+    if (!e.has(index)) return e.bad("input " + std::to_string(index) + " (a scale) is absent");
+  }
+  CONVOY_TRY(const int w, real_weights(e, 1, 8, 9));
+  CONVOY_TRY(const int r, real_weights(e, 2, 10, 11));
+  CONVOY_TRY(const std::vector<int> y,
+             e.add_many("LSTM", {e.input(0), w, r, e.input(3), e.input(4), e.input(5), e.input(6), e.input(7)},
+                        e.node().attributes, 3));
+  for (int k = 0; k < 3; ++k) {
+    if (e.wants(k)) e.give(k, y[k]);
+  }
+  return {};
+}
+
 constexpr std::array kRows{
+    Composite{"DynamicQuantizeLSTM", dynamic_quantize_lstm},
     Composite{"DynamicQuantizeMatMul", dynamic_quantize_matmul},
     Composite{"MatMulIntegerToFloat", matmul_integer_to_float},
     Composite{"QLinearReduceMean", qlinear_reduce_mean},

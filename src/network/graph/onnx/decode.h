@@ -42,6 +42,9 @@ Result<ExternalRange> locate_external(const ::onnx::TensorProto& proto, const st
 // callers' place, in the bodies of If and Loop too. What is not constant stays.
 Result<void> inline_calls(::onnx::ModelProto& model);
 
+// Puts a Loop in the place of each Scan.
+Result<void> scans_to_loops(::onnx::ModelProto& model);
+
 // A checked graph. Operators are not looked up here except to list all the unknown ones.
 Result<network::Graph> import_model(::onnx::ModelProto& model, const std::string& name, const std::string& folder,
                                     std::span<const GivenInitializer> given = {});

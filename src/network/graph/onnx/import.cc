@@ -118,6 +118,7 @@ class Importer {
     graph_.name = name;
     graph_.info = info_of(model_);
     CONVOY_CHECK(inline_calls(model_));
+    CONVOY_CHECK(scans_to_loops(model_));
     CONVOY_CHECK(read_opsets());
     CONVOY_CHECK(check_opset());
     CONVOY_CHECK(check_operators());
@@ -563,7 +564,7 @@ Error not_a_model(std::span<const std::byte> first, std::int64_t bytes) {
 
 bool knows_operator(const std::string& given_domain, const std::string& op) {
   const std::string domain = canonical_domain(given_domain);
-  const bool built_in = domain.empty() && (op == "Constant" || op == "If" || op == "Loop");
+  const bool built_in = domain.empty() && (op == "Constant" || op == "If" || op == "Loop" || op == "Scan");
   return built_in || network::conv_form(domain, op) != nullptr || ops::find_operator(domain, op) != nullptr ||
          network::find_composite(domain, op) != nullptr;
 }

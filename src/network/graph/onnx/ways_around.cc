@@ -6,7 +6,6 @@
 namespace convoy::onnx_io {
 namespace {
 
-constexpr std::string_view kScan[] = {"Scan"};
 constexpr std::string_view kSequences[] = {"SequenceAt",    "SequenceConstruct", "SequenceEmpty",
                                            "SequenceErase", "SequenceInsert",    "SequenceLength",
                                            "SequenceMap",   "SplitToSequence",   "ConcatFromSequence"};
@@ -22,7 +21,6 @@ struct Way {
   std::string_view text;
 };
 constexpr Way kWays[] = {
-    {kScan, "write the steps out with a fixed number of them, or export recurrent layers as LSTM, GRU or RNN"},
     {kSequences, "keep tensors in place of the list: Concat and Split, or torch.cat and torch.stack before the export"},
     {kOptionals, "export the graph for the case that is run: with the value, or without it"},
     {kRandom, "make the numbers outside and give them as a graph input in place of the node's output"},
