@@ -363,8 +363,8 @@ class Programs(harness.Step):
     def overlap(self):
         return self.both("overlap", environment=every_gpu())
 
-    def ranks(self):
-        return self.both("ranks", prefix=[PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2"], environment=every_gpu())
+    def ranks(self, *more):
+        return self.both("ranks", *more, prefix=[PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2"], environment=every_gpu())
 
     def deterministic(self, name):
         """200 steps twice, plain and with --deterministic: the same parameters, bit by bit?"""

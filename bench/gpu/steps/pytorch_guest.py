@@ -29,7 +29,7 @@ class Guest(Programs):
     """what a program may rely on: switched off by a variable, side streams, checkpoints, DDP, FSDP, workers without CUDA"""
 
     def units(self):
-        return ["off", "streams", "checkpointing", "workers", "ranks", "sharded", "streams --contiguous", "checkpointing --contiguous"]
+        return ["off", "streams", "checkpointing", "workers", "ranks", "sharded", "streams --contiguous", "checkpointing --contiguous", "ranks --contiguous"]
 
     def streams(self, *more):
         return self.both("streams", *more)
