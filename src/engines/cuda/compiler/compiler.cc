@@ -18,7 +18,8 @@ ProgramSource source_with(std::string_view text, const KernelRequest& request) {
 
 }  // namespace
 
-Result<ProgramSource> program_source(const KernelRequest& request) {
+Result<ProgramSource> program_source(const KernelRequest& request, std::string_view text) {
+  if (!text.empty()) return source_with(text, request);
   for (const KernelSource& source : kernel_sources()) {
     if (request.source == source.name) return source_with(source.text, request);
   }

@@ -25,9 +25,9 @@ Result<Compilation> compile(const KernelRequest& request, bool verbose = false);
 // The same for a source that is not among them, and may include them. request.source is its name.
 Result<Compilation> compile_text(std::string_view text, const KernelRequest& request, bool verbose = false);
 
-// What compile() compiles, of which the request and the embedded sources must outlive what is made of it. Error: there
-// is no such source.
-Result<ProgramSource> program_source(const KernelRequest& request);
+// What compile() compiles, or with `text` compile_text(): the request and the texts must outlive what is made of it.
+// Error: there is no such source.
+Result<ProgramSource> program_source(const KernelRequest& request, std::string_view text = {});
 
 // The images in the requests' order, from the disk cache (device/cuda/code_cache.h) where they are there, and else
 // compiled, several at once, and kept.

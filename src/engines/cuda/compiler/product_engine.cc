@@ -15,6 +15,13 @@ TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}
 
 }  // namespace
 
+std::array<std::int64_t, 3> three(const Dims& dims, std::size_t from, std::int64_t fill) {
+  std::array<std::int64_t, 3> made{fill, fill, fill};
+  const std::size_t count = dims.size() - from;
+  for (std::size_t i = 0; i < count; ++i) made[3 - count + i] = dims[from + i];
+  return made;
+}
+
 KnobValues configuration_of(const ProductTile& tile) { return {{"columns", tile.n}, {"rows", tile.m}}; }
 
 ProductEngine::ProductEngine(std::string name, std::string summary, std::span<const ProductTile> all) : all_(all) {
@@ -33,10 +40,11 @@ ProductEngine::ProductEngine(std::string name, std::string summary, std::span<co
 }
 
 std::vector<ProductTile> ProductEngine::tiles(const ConvProblem& problem, const CudaDevice& device) const {
+  const std::int64_t all_columns = columns(problem);
   std::vector<std::pair<double, ProductTile>> ranked;
   for (const ProductTile& tile : all_) {
     const bool fits = shared_bytes(problem, tile) <= device.shared_bytes_per_block;
-    const bool wasted = tile.n > 32 && tile.n >= 2 * columns(problem);
+    const bool wasted = tile.n > 32 && tile.n >= 2 * all_columns;
     if (fits && !wasted) ranked.emplace_back(seconds(problem, tile, device), tile);
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

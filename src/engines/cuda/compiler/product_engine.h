@@ -2,11 +2,13 @@
 // cuda.stem; kernels/product.cuh): its configurations are the tiles that it has.
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
 #include "core/declared_names.h"
 #include "core/suggestions.h"
+#include "engines/cuda/compiler/arithmetic.h"
 #include "engines/cuda/compiler/kernel_plan.h"
 
 namespace convoy::cuda {
@@ -18,6 +20,9 @@ struct ProductTile {
   friend bool operator==(const ProductTile&, const ProductTile&) = default;
 };
 KnobValues configuration_of(const ProductTile& tile);  // columns, rows
+
+// D, H, W of the dims behind the first `from`; what isn't there is `fill`.
+std::array<std::int64_t, 3> three(const Dims& dims, std::size_t from, std::int64_t fill = 1);
 
 class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames {
  public:

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "convoy/device.h"
+#include "engines/cuda/compiler/arithmetic.h"
 #include "engines/cuda/compiler/constants.h"
 #include "engines/cuda/depthwise/shape.h"
 
@@ -103,9 +104,6 @@ constexpr DepthwiseFamily family_of() {
 std::span<const DepthwiseFamily* const> depthwise_families();
 
 inline std::int64_t sms_of(const CudaDevice& device) { return device.sm_count > 1 ? device.sm_count : 1; }
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-inline std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 // As many shares of `units` as are asked for, or fewer that are as large.
 inline std::int64_t even_shares(std::int64_t units, std::int64_t asked) {

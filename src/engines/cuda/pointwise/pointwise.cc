@@ -28,7 +28,8 @@ struct PointwiseShape {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t channels = 0;               // of out
   bool strided = false, scatters = false;  // fprop's rows lie apart; dgrad's columns are taps and channels
-  Dims pixels, stride, large;              // D, H, W: of the rows, between them, of the tensor that has the stride
+  std::array<std::int64_t, 3> pixels, stride,
+      large;  // D, H, W: of the rows, between them, of the tensor that has the stride
   int in_vector = 1, w_vector = 1, out_vector = 1;  // elements that are copied at once
 };
 
@@ -37,8 +38,6 @@ struct PointwiseSizes {
   int m, n, k, steps, blocks_n, channels;
   int pixels[3], stride[3], large[3];
 };
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 int depth_of(const PointwiseShape& shape) { return shape.k <= 16 ? 16 : shape.k <= 32 ? 32 : 64; }
 
@@ -66,13 +65,6 @@ int vector_of(std::int64_t count, const TensorDesc& tensor, int least) {
   int vector = 8;
   while (vector > least && (count % vector != 0 || tensor.alignment % (2 * vector) != 0)) vector /= 2;
   return vector;
-}
-
-Dims three(const Dims& dims, std::size_t from) {
-  Dims made(3, 1);
-  std::copy(dims.begin() + static_cast<std::ptrdiff_t>(from), dims.end(),
-            made.end() - static_cast<std::ptrdiff_t>(dims.size() - from));
-  return made;
 }
 
 // What a multiprocessor's tensor cores reach in a tile, of 5e12 a second: small ones wait for shared memory. Measured
@@ -111,7 +103,7 @@ PointwiseShape pointwise_shape(const ConvProblem& problem) {
   shape.large = three(problem.x.dims, 2);
   shape.m = problem.y.dims[0] * shape.pixels[0] * shape.pixels[1] * shape.pixels[2];
   shape.n = shape.channels * (forward ? 1 : shape.stride[0] * shape.stride[1] * shape.stride[2]);
-  shape.strided = forward && shape.stride != Dims{1, 1, 1};
+  shape.strided = forward && shape.stride != std::array<std::int64_t, 3>{1, 1, 1};
   shape.in_vector = vector_of(shape.k, in, 2);
   shape.w_vector = vector_of(forward ? shape.k : shape.n, problem.w, 2);
   shape.out_vector = vector_of(shape.channels, out, 1);

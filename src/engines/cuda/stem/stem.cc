@@ -27,22 +27,12 @@ constexpr double kLaunchSeconds = 2e-6;
 constexpr double kTermSeconds = 0.137e-9, kChannelSeconds = 0.353e-9, kFewTerms = 64, kTall = 1.3;
 constexpr double kBlockSeconds = 2e-6;  // until a block has its filters and its first windows
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 // The kernel's parameter of sizes (kernels/stem.cu).
 struct StemSizes {
   long long x_strides[4];
   int m, n, tiles_m, blocks_n, splits;
   int pixels[3], in[3], stride[3], pad[3];
 };
-
-// D, H, W; what isn't there is `fill`.
-std::array<std::int64_t, 3> three(const Dims& dims, std::size_t from, std::int64_t fill = 1) {
-  std::array<std::int64_t, 3> made{fill, fill, fill};
-  const std::size_t count = dims.size() - from;
-  for (std::size_t i = 0; i < count; ++i) made[3 - count + i] = dims[from + i];
-  return made;
-}
 
 void copy(const std::array<std::int64_t, 3>& from, int (&to)[3]) {
   for (std::size_t i = 0; i < 3; ++i) to[i] = static_cast<int>(from[i]);

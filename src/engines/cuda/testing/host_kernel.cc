@@ -12,8 +12,7 @@ namespace convoy::cuda::testing {
 
 namespace fs = std::filesystem;
 
-Result<HostKernel> HostKernel::compile(const KernelRequest& request, const std::string& name) {
-  CONVOY_TRY(const ProgramSource source, program_source(request));
+Result<HostKernel> HostKernel::compile(const ProgramSource& source, const std::string& name) {
   std::string text = "#include \"ptx.cuh\"\n" + std::string(source.text);
   constexpr std::string_view kShared = "extern __shared__ __align__(16) char shared[];";
   if (const std::size_t at = text.find(kShared); at != std::string::npos) {
@@ -47,9 +46,12 @@ bool HostKernel::run(std::span<void* const> arguments, const Launch& shape, bool
   return call_(arguments.data(), shape.grid.x, shape.block.x, backwards);
 }
 
-std::string walk(PlannedKernels& planned, const ConvProblem& problem, const convoy::testing::ConvData& data) {
+std::string walk(PlannedKernels& planned, const ConvProblem& problem, const convoy::testing::ConvData& data,
+                 std::string_view text) {
   const KernelLaunch& launch = planned.kernels.front();
-  const auto kernel = HostKernel::compile(launch.request, launch.entry);
+  const auto source = program_source(launch.request, text);
+  if (!source.ok()) return source.error().message;
+  const auto kernel = HostKernel::compile(*source, launch.entry);
   if (!kernel.ok()) return kernel.error().message;
   const ConvArgs args = data.args();
   const auto team = make_cpu_team(1);

@@ -14,7 +14,7 @@ namespace convoy::cuda::testing {
 class HostKernel {
  public:
   // The error has the compiler's words.
-  static Result<HostKernel> compile(const KernelRequest& request, const std::string& name);
+  static Result<HostKernel> compile(const ProgramSource& source, const std::string& name);
 
   // With pointers to the parameters, as launch(). False: not all threads of a block come to a barrier.
   bool run(std::span<void* const> arguments, const Launch& shape, bool backwards) const;
@@ -25,7 +25,8 @@ class HostKernel {
 };
 
 // The one kernel, as its plan's execution launches it. Threads go from the first to the last, then the other way round.
-// "", or what is wrong.
-std::string walk(PlannedKernels& planned, const ConvProblem& problem, const convoy::testing::ConvData& data);
+// "", or what is wrong. `text`: of the kernel, in place of the source that is embedded.
+std::string walk(PlannedKernels& planned, const ConvProblem& problem, const convoy::testing::ConvData& data,
+                 std::string_view text = {});
 
 }  // namespace convoy::cuda::testing
