@@ -8,6 +8,7 @@
 
 #include "machine.cuh"
 
+#define Index KernelIndex  // axis.cuh's
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
@@ -21,6 +22,13 @@ static inline unsigned shared_address(const void* p) {
 
 // ---- CUDA's
 
+struct float4 {
+  float x, y, z, w;
+} __attribute__((aligned(16)));
+static struct {
+  unsigned x;
+} gridDim;
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static inline float __uint_as_float(unsigned bits) { return float_of_bits(bits); }
@@ -44,6 +52,12 @@ static inline unsigned cvt_bf16x2_f32(float high, float low) {
   return bf16_of_float(low) | static_cast<unsigned>(bf16_of_float(high)) << 16;
 }
 static inline unsigned load_global_nc_u16(const void* p) { return *static_cast<const unsigned short*>(p); }
+static inline unsigned load_shared_u16(unsigned address) {
+  return *reinterpret_cast<const unsigned short*>(dynamic_shared + address);
+}
+static inline float load_shared_f32(unsigned address) {
+  return *reinterpret_cast<const float*>(dynamic_shared + address);
+}
 
 static inline void require(bool right, const char* what) {
   if (right) return;
@@ -107,6 +121,7 @@ bool call_by_pointers(void (*kernel)(Parameters...), void* const* arguments, uns
   body = [](const void* data) { (*static_cast<const decltype(once)*>(data))(); };
   body_data = &once;
   std::memset(dynamic_shared, 0xff, sizeof dynamic_shared);
+  gridDim.x = grid;
   return run(grid, block, backwards);
 }
 // As a launch has them: pointers to the parameters.

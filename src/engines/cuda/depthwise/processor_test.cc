@@ -1,0 +1,88 @@
+// Kernels run on the processor, without a GPU: the families without tensor cores, and the example of
+// docs/add-a-kernel-family.md, whose family is compiled into this program and whose kernel is read from the page.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "engines/cuda/depthwise/design.h"
+#include "engines/cuda/testing/described.h"
+#include "engines/cuda/testing/host_kernel.h"
+
+namespace convoy::cuda {
+
+extern const DepthwiseFamily column_family;
+
+namespace {
+
+std::string kernel_of_the_page() {
+  std::ostringstream page;
+  page << std::ifstream(CONVOY_PAGE).rdbuf();
+  const std::string text = page.str(), begin = "```cuda\n";
+  const std::size_t from = text.find(begin) + begin.size();
+  return text.substr(from, text.find("```", from) - from);
+}
+
+TEST(DepthwisePage, ItsFamilyIsRight) {
+  const std::string text = kernel_of_the_page();
+  std::uint64_t seed = 0;
+  for (const char* problem_text : {"fprop:x=f32,2x3x9x7:w=f32,6x1x3x5:pad=1x2:groups=3:bias=1:act=relu",
+                                   "fprop:x=f16,1x8x10x11,nhwc:w=f16,8x1x3x3:stride=2x2:groups=8",
+                                   "dgrad:x=f32,2x4x9x9:w=f32,4x1x3x3:y=f32,2x4x5x5:pad=1x1:stride=2x2:groups=4"}) {
+    const ConvProblem problem = testing::problem_of(problem_text);
+    const DepthwiseShape shape = depthwise_shape(problem);
+    const CudaDevice device = testing::device_of(90);
+    for (const DepthwiseFamily::Values& values : column_family.configurations(shape, device)) {
+      EXPECT_GT(column_family.seconds(values, shape, device), 0);
+      DepthwiseKernel kernel = column_family.kernel(values, shape, device);
+      kernel.constants.epilogue(problem);
+      KernelLaunch launch{{kernel.source, kernel.constants.text(), 90}, "depthwise", {}};
+      launch.shape.grid.x = static_cast<unsigned>(kernel.blocks.grid);
+      launch.shape.block.x = static_cast<unsigned>(kernel.blocks.threads);
+      PlannedKernels planned{{launch}, 0, {}};
+      const convoy::testing::ConvData data(problem, ++seed, convoy::testing::Fill::normal);
+      EXPECT_EQ(testing::walk(planned, problem, data, text), "") << problem_text << " rows=" << values[0];
+    }
+  }
+  EXPECT_EQ(seed, 6U);
+}
+
+// Each third configuration that can run, on one multiprocessor, whose blocks have work for several.
+void expect_right(std::string_view word, const char* text) {
+  const ConvProblem problem = testing::problem_of(text);
+  const DepthwiseShape shape = depthwise_shape(problem);
+  CudaDevice device = testing::device_of(90);
+  device.sm_count = 1;
+  std::uint64_t seed = 0;
+  for (const DepthwiseFamily* family : depthwise_families()) {
+    if (family->word != word) continue;
+    const auto all = family->configurations(shape, device);
+    for (std::size_t i = 0; i < all.size(); i += 1 + all.size() / 3) {
+      const DepthwiseDesign design{family, all[i]};
+      PlannedKernels planned = depthwise_launches(problem, shape, design, device, 0);
+      const convoy::testing::ConvData data(problem, ++seed, convoy::testing::Fill::normal);
+      EXPECT_EQ(testing::walk(planned, problem, data), "") << print(Candidate{text, configuration_of(design)});
+    }
+  }
+  EXPECT_GT(seed, 0U) << text;
+}
+
+TEST(DepthwiseOnTheProcessor, PatchesAreRight) {
+  expect_right("patch", "fprop:x=f32,2x8x9x10,nhwc:w=f32,8x1x3x3:pad=1x1:groups=8:bias=1:act=relu");
+  expect_right("patch", "dgrad:x=f16,2x8x9x10,nhwc:w=f16,8x1x3x3:y=f16,2x8x5x5,nhwc:pad=1x1:stride=2x2:groups=8");
+}
+TEST(DepthwiseOnTheProcessor, RollingStripsAreRight) {
+  expect_right("rolling", "fprop:x=bf16,2x8x19x10,nhwc:w=bf16,8x1x5x5:pad=2x2:groups=8:bias=1");
+}
+TEST(DepthwiseOnTheProcessor, PlanesAreRight) {
+  expect_right("planes", "fprop:x=f32,3x6x9x10:w=f32,6x1x3x3:pad=1x1:groups=6:bias=1");
+  expect_right("planes", "dgrad:x=f16,2x3x9x8:w=f16,6x1x3x3:y=f16,2x6x9x8:pad=1x1:groups=3");
+}
+TEST(DepthwiseOnTheProcessor, SignalsAreRight) {
+  expect_right("signal", "fprop:x=f32,2x6x100:w=f32,6x1x9:pad=4:groups=6:bias=1");
+  expect_right("signal", "dgrad:x=f32,2x16x100,nwc:w=f32,16x1x11:y=f32,2x16x100,nwc:pad=5:groups=16");
+  expect_right("signal", "fprop:x=f16,3x5x90:w=f16,5x1x16:pad=3:stride=2:groups=5");
+}
+
+}  // namespace
+}  // namespace convoy::cuda
