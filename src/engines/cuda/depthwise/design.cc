@@ -58,8 +58,13 @@ KernelLaunch second_stage(const ConvProblem& problem, const DepthwiseShape& shap
   return launch;
 }
 
-void set_shape(const DepthwiseShape& shape, Constants& constants) {
-  constants.element(shape.type);
+}  // namespace
+
+std::span<const DepthwiseFamily* const> depthwise_families() { return kFamilies; }
+
+DepthwiseKernel::DepthwiseKernel(const char* source, const DepthwiseShape& shape, const DepthwiseBlocks& blocks)
+    : source(source), blocks(blocks), adds_shares(wgrad(shape)) {
+  constants.enumerations().element(shape.type);
   constants.set("BATCH", shape.batch).set("IN_C", shape.in_channels).set("OUT_C", shape.out_channels);
   constants.set("MULTIPLIER", shape.multiplier).set("FAN_IN", shape.fan_in);
   constants.set("TRANSPOSED", shape.transposed).set("FLIPPED", shape.flipped);
@@ -75,16 +80,6 @@ void set_shape(const DepthwiseShape& shape, Constants& constants) {
   constants.set("IN_STRIDE_N", shape.in_strides[0]).set("IN_STRIDE_C", shape.in_strides[1]);
   constants.set("OUT_STRIDE_N", shape.out_strides[0]).set("OUT_STRIDE_C", shape.out_strides[1]);
   constants.set("W_STRIDE_K", shape.w_strides[0]);
-}
-
-}  // namespace
-
-std::span<const DepthwiseFamily* const> depthwise_families() { return kFamilies; }
-
-DepthwiseKernel::DepthwiseKernel(const char* source, const DepthwiseShape& shape, const DepthwiseBlocks& blocks)
-    : source(source), blocks(blocks), adds_shares(wgrad(shape)) {
-  constants.enumerations();
-  set_shape(shape, constants);
   constants.set("THREADS", blocks.threads).set("MIN_BLOCKS", blocks.blocks_per_sm);
 }
 

@@ -11,6 +11,11 @@ namespace convoy::cuda {
 // Packed NCHW, aligned: what `planes` takes, and the others are slower for.
 bool planar(const DepthwiseShape& shape);
 
+// Signals with one filter a channel, which `signal` takes, and where no family on multiply-adds was ever faster than
+// it, whatever is predicted (signal.cc).
+bool signal_fits(const DepthwiseShape& shape);
+bool signal_is_fastest(const DepthwiseShape& shape);
+
 // The tiles that are tried.
 struct LaneTile {
   std::int64_t rows, columns;

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "engines/cuda/depthwise/lanes.h"
-#include "engines/cuda/depthwise/signal.h"
 
 namespace convoy::cuda {
 namespace {

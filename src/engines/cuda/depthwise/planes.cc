@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "engines/cuda/depthwise/lanes.h"
-#include "engines/cuda/depthwise/signal.h"
 
 namespace convoy::cuda {
 namespace {

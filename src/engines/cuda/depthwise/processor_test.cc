@@ -23,7 +23,7 @@ std::string kernel_of_the_page() {
   return text.substr(from, text.find("```", from) - from);
 }
 
-TEST(DepthwisePage, ItsFamilyIsRight) {
+TEST(DepthwiseOnTheProcessor, ThePagesFamilyIsRight) {
   const std::string text = kernel_of_the_page();
   std::uint64_t seed = 0;
   for (const char* problem_text : {"fprop:x=f32,2x3x9x7:w=f32,6x1x3x5:pad=1x2:groups=3:bias=1:act=relu",

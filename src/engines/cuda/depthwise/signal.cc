@@ -1,13 +1,11 @@
 // Signals of 8 taps or more, f32 wgrad of planar ones with any, one filter a channel: a thread has neighbouring
 // positions of a channel, from rows in shared memory (depthwise_signal.cu, .._wgrad.cu; channels last
 // depthwise_signal_nhwc.cu, ..).
-#include "engines/cuda/depthwise/signal.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "engines/cuda/depthwise/prediction.h"
+#include "engines/cuda/depthwise/lanes.h"
 
 namespace convoy::cuda {
 namespace {
