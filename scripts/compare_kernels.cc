@@ -20,7 +20,7 @@
 namespace convoy::cuda {
 namespace {
 
-void print_kernels(ConvProblem problem, int architecture, int target_sms, bool all) {
+void print_kernels(ConvProblem problem, int architecture, int target_sms, bool all, bool of_tests) {
   const CudaDevice device = testing::device_of(architecture);
   const DepthwiseShape shape = depthwise_shape(problem);
   PlanRequest request;
@@ -33,6 +33,7 @@ void print_kernels(ConvProblem problem, int architecture, int target_sms, bool a
     nlohmann::json line = {{"problem", print(problem)},
                            {"architecture", architecture},
                            {"target_sms", target_sms},
+                           {"of_tests", of_tests},
                            {"rank", rank++},
                            {"configuration", print(Candidate{"cuda.depthwise", configuration})},
                            {"seconds", fmt::format("{:a}", predicted_seconds(shape, design, device, target_sms))},
@@ -53,14 +54,15 @@ void print_kernels(ConvProblem problem, int architecture, int target_sms, bool a
 }  // namespace
 }  // namespace convoy::cuda
 
-// PROBLEMS: a folder of lists. All configurations of the problems that the tests run, the first of each listed layer's.
+// PROBLEMS: a folder of lists. All configurations of the problems that the tests run in all families, and of each
+// listed layer's; the first of these on a part of the device.
 int main(int count, char** words) {
   using namespace convoy;
   if (count != 2) return 2;
   for (const int architecture : {80, 90, 100}) {
     for (const int target_sms : {0, 1}) {
       for (const ConvProblem& problem : cuda::one_sm_problems()) {
-        cuda::print_kernels(problem, architecture, target_sms, true);
+        cuda::print_kernels(problem, architecture, target_sms, true, true);
       }
     }
     for (const auto& file : std::filesystem::directory_iterator(words[1])) {
@@ -80,8 +82,8 @@ int main(int count, char** words) {
                 *desc = TensorDesc::packed(type, dims, layout);
               }
               problem.w = TensorDesc::packed(type, problem.w.dims);
-              cuda::print_kernels(problem, architecture, 0, true);
-              cuda::print_kernels(problem, architecture, 66, false);
+              cuda::print_kernels(problem, architecture, 0, true, false);
+              cuda::print_kernels(problem, architecture, 66, false, false);
             }
           }
         }
