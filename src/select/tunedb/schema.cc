@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <new>
+#include <vector>
 
 #include "base/log.h"
 #include "convoy/engine.h"
@@ -12,9 +12,52 @@
 namespace convoy::tunedb {
 namespace {
 
-constexpr std::array<std::string_view, 7> kMigrations = {
-    // 1: devices, problems and measurements.
-    R"sql(
+// The table of measurements, whose rows may be of one of these states of caches; `more` are columns that came later.
+std::string measurements_table(std::string_view name, std::string_view caches, std::string_view more = "") {
+  return fmt::format(R"sql(
+CREATE TABLE {} (
+  problem_id INTEGER NOT NULL REFERENCES problems (id),
+  device_id INTEGER NOT NULL REFERENCES devices (id),
+  isa TEXT NOT NULL,
+  driver TEXT NOT NULL,
+  threads INTEGER NOT NULL,
+  weights TEXT NOT NULL CHECK (weights IN ('constant', 'variable')),
+  caches TEXT NOT NULL CHECK (caches IN ({})),
+  engine TEXT NOT NULL,
+  knobs TEXT NOT NULL,
+  revision INTEGER NOT NULL,
+  provider TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('partial', 'cut_off', 'complete')),
+  seconds REAL NOT NULL,
+  spread REAL NOT NULL,
+  samples INTEGER NOT NULL,
+  workspace_bytes INTEGER NOT NULL,
+  error REAL NOT NULL,
+  error_absolute REAL NOT NULL,
+  failure_code TEXT,
+  failure TEXT,
+  date TEXT NOT NULL,
+  {}UNIQUE (problem_id, device_id, isa, driver, threads, weights, caches, engine, knobs, revision, provider)
+) STRICT;
+)sql",
+                     name, caches, more);
+}
+
+// A table's checks can't be altered: a table with other ones takes its place. `kept` is what a row's caches become.
+std::string with_caches(std::string_view caches, std::string_view kept = "caches") {
+  return measurements_table("measurements_new", caches, "energy_joules REAL,\n  ") + fmt::format(R"sql(
+INSERT INTO measurements_new SELECT problem_id, device_id, isa, driver, threads, weights, {}, engine, knobs, revision,
+  provider, state, seconds, spread, samples, workspace_bytes, error, error_absolute, failure_code, failure, date,
+  energy_joules FROM measurements;
+DROP TABLE measurements;
+ALTER TABLE measurements_new RENAME TO measurements;
+)sql",
+                                                                                                 kept);
+}
+
+std::vector<std::string> make_migrations() {
+  return {// 1: devices, problems and measurements.
+          R"sql(
 CREATE TABLE devices (
   id INTEGER PRIMARY KEY,
   class TEXT NOT NULL UNIQUE
@@ -23,149 +66,29 @@ CREATE TABLE problems (
   id INTEGER PRIMARY KEY,
   problem TEXT NOT NULL UNIQUE
 ) STRICT;
-CREATE TABLE measurements (
-  problem_id INTEGER NOT NULL REFERENCES problems (id),
-  device_id INTEGER NOT NULL REFERENCES devices (id),
-  isa TEXT NOT NULL,
-  driver TEXT NOT NULL,
-  threads INTEGER NOT NULL,
-  weights TEXT NOT NULL CHECK (weights IN ('constant', 'variable')),
-  caches TEXT NOT NULL CHECK (caches IN ('cold', 'warm')),
-  engine TEXT NOT NULL,
-  knobs TEXT NOT NULL,
-  revision INTEGER NOT NULL,
-  provider TEXT NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('partial', 'cut_off', 'complete')),
-  seconds REAL NOT NULL,
-  spread REAL NOT NULL,
-  samples INTEGER NOT NULL,
-  workspace_bytes INTEGER NOT NULL,
-  error REAL NOT NULL,
-  error_absolute REAL NOT NULL,
-  failure_code TEXT,
-  failure TEXT,
-  date TEXT NOT NULL,
-  UNIQUE (problem_id, device_id, isa, driver, threads, weights, caches, engine, knobs, revision, provider)
-) STRICT;
-)sql",
-    // 2: energy; the day on which a problem was last asked for, so that gc knows what nobody needs.
-    R"sql(
+)sql" + measurements_table("measurements", "'cold', 'warm'"),
+          // 2: energy; the day on which a problem was last asked for, so that gc knows what nobody needs.
+          R"sql(
 ALTER TABLE measurements ADD COLUMN energy_joules REAL;
 ALTER TABLE problems ADD COLUMN last_used TEXT NOT NULL DEFAULT '';
 UPDATE problems SET last_used =
   coalesce((SELECT substr(max(date), 1, 10) FROM measurements WHERE problem_id = problems.id), '');
 )sql",
-    // 3: caches may be 'all-cold', which 'cold' was until then; a table's checks can't be altered.
-    R"sql(
-CREATE TABLE measurements_3 (
-  problem_id INTEGER NOT NULL REFERENCES problems (id),
-  device_id INTEGER NOT NULL REFERENCES devices (id),
-  isa TEXT NOT NULL,
-  driver TEXT NOT NULL,
-  threads INTEGER NOT NULL,
-  weights TEXT NOT NULL CHECK (weights IN ('constant', 'variable')),
-  caches TEXT NOT NULL CHECK (caches IN ('cold', 'warm', 'all-cold')),
-  engine TEXT NOT NULL,
-  knobs TEXT NOT NULL,
-  revision INTEGER NOT NULL,
-  provider TEXT NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('partial', 'cut_off', 'complete')),
-  seconds REAL NOT NULL,
-  spread REAL NOT NULL,
-  samples INTEGER NOT NULL,
-  workspace_bytes INTEGER NOT NULL,
-  error REAL NOT NULL,
-  error_absolute REAL NOT NULL,
-  failure_code TEXT,
-  failure TEXT,
-  date TEXT NOT NULL,
-  energy_joules REAL,
-  UNIQUE (problem_id, device_id, isa, driver, threads, weights, caches, engine, knobs, revision, provider)
-) STRICT;
-INSERT INTO measurements_3 SELECT problem_id, device_id, isa, driver, threads, weights,
-  CASE caches WHEN 'cold' THEN 'all-cold' ELSE caches END, engine, knobs, revision,
-  provider, state, seconds, spread, samples, workspace_bytes, error, error_absolute, failure_code, failure, date,
-  energy_joules FROM measurements;
-DROP TABLE measurements;
-ALTER TABLE measurements_3 RENAME TO measurements;
-)sql",
-    // 4: caches may be 'network'.
-    R"sql(
-CREATE TABLE measurements_4 (
-  problem_id INTEGER NOT NULL REFERENCES problems (id),
-  device_id INTEGER NOT NULL REFERENCES devices (id),
-  isa TEXT NOT NULL,
-  driver TEXT NOT NULL,
-  threads INTEGER NOT NULL,
-  weights TEXT NOT NULL CHECK (weights IN ('constant', 'variable')),
-  caches TEXT NOT NULL CHECK (caches IN ('cold', 'warm', 'all-cold', 'network')),
-  engine TEXT NOT NULL,
-  knobs TEXT NOT NULL,
-  revision INTEGER NOT NULL,
-  provider TEXT NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('partial', 'cut_off', 'complete')),
-  seconds REAL NOT NULL,
-  spread REAL NOT NULL,
-  samples INTEGER NOT NULL,
-  workspace_bytes INTEGER NOT NULL,
-  error REAL NOT NULL,
-  error_absolute REAL NOT NULL,
-  failure_code TEXT,
-  failure TEXT,
-  date TEXT NOT NULL,
-  energy_joules REAL,
-  UNIQUE (problem_id, device_id, isa, driver, threads, weights, caches, engine, knobs, revision, provider)
-) STRICT;
-INSERT INTO measurements_4 SELECT problem_id, device_id, isa, driver, threads, weights,
-  caches, engine, knobs, revision, provider, state, seconds, spread, samples,
-  workspace_bytes, error, error_absolute, failure_code, failure, date, energy_joules FROM measurements;
-DROP TABLE measurements;
-ALTER TABLE measurements_4 RENAME TO measurements;
-)sql",
-    // 5: caches may be 'rotating'.
-    R"sql(
-CREATE TABLE measurements_5 (
-  problem_id INTEGER NOT NULL REFERENCES problems (id),
-  device_id INTEGER NOT NULL REFERENCES devices (id),
-  isa TEXT NOT NULL,
-  driver TEXT NOT NULL,
-  threads INTEGER NOT NULL,
-  weights TEXT NOT NULL CHECK (weights IN ('constant', 'variable')),
-  caches TEXT NOT NULL CHECK (caches IN ('cold', 'warm', 'all-cold', 'network', 'rotating')),
-  engine TEXT NOT NULL,
-  knobs TEXT NOT NULL,
-  revision INTEGER NOT NULL,
-  provider TEXT NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('partial', 'cut_off', 'complete')),
-  seconds REAL NOT NULL,
-  spread REAL NOT NULL,
-  samples INTEGER NOT NULL,
-  workspace_bytes INTEGER NOT NULL,
-  error REAL NOT NULL,
-  error_absolute REAL NOT NULL,
-  failure_code TEXT,
-  failure TEXT,
-  date TEXT NOT NULL,
-  energy_joules REAL,
-  UNIQUE (problem_id, device_id, isa, driver, threads, weights, caches, engine, knobs, revision, provider)
-) STRICT;
-INSERT INTO measurements_5 SELECT problem_id, device_id, isa, driver, threads, weights,
-  caches, engine, knobs, revision, provider, state, seconds, spread, samples,
-  workspace_bytes, error, error_absolute, failure_code, failure, date, energy_joules FROM measurements;
-DROP TABLE measurements;
-ALTER TABLE measurements_5 RENAME TO measurements;
-)sql",
-    // 6: the rule that judged a result (verification_rule); until then it was 1.
-    R"sql(
-ALTER TABLE measurements ADD COLUMN rule INTEGER NOT NULL DEFAULT 1;
-)sql",
-    // 7: knobs have named values (former_knobs.h).
-    R"sql(
+          // 3: caches may be 'all-cold', which 'cold' was until then.
+          with_caches("'cold', 'warm', 'all-cold'", "CASE caches WHEN 'cold' THEN 'all-cold' ELSE caches END"),
+          // 4: caches may be 'network'.
+          with_caches("'cold', 'warm', 'all-cold', 'network'"),
+          // 5: caches may be 'rotating'.
+          with_caches("'cold', 'warm', 'all-cold', 'network', 'rotating'"),
+          // 6: the rule that judged a result (verification_rule); until then it was 1.
+          "ALTER TABLE measurements ADD COLUMN rule INTEGER NOT NULL DEFAULT 1;",
+          // 7: knobs have named values (former_knobs.h).
+          R"sql(
 UPDATE OR REPLACE measurements
   SET knobs = convoy_named_knobs((SELECT problem FROM problems WHERE id = problem_id), engine, knobs)
   WHERE knobs LIKE '{tile=%' OR knobs LIKE '{layout=%';
-)sql",
-};
+)sql"};
+}
 
 // convoy_named_knobs(problem, engine, knobs): the knobs as they are written today; what can't be read stays as it is.
 void named_knobs(sqlite3_context* context, int, sqlite3_value** arguments) {
@@ -190,7 +113,11 @@ void named_knobs(sqlite3_context* context, int, sqlite3_value** arguments) {
 
 }  // namespace
 
-std::span<const std::string_view> migrations() { return kMigrations; }
+std::span<const std::string> migrations() {
+  static const auto& made =
+      *new std::vector<std::string>(make_migrations());  // never destroyed: databases may outlive main
+  return made;
+}
 
 Result<std::int64_t> schema_version(const Connection& connection) {
   std::int64_t id, version, tables, before;
@@ -234,7 +161,7 @@ Result<void> migrate(const Connection& connection) {
           {{"file", connection.path()}, {"migrated", "knobs such as tile=142 have names now: docs/tuning.md"}});
     }
     for (std::int64_t v = version; v < current_version(); ++v) {
-      CONVOY_CHECK(connection.run(std::string(kMigrations[static_cast<std::size_t>(v)])));
+      CONVOY_CHECK(connection.run(migrations()[static_cast<std::size_t>(v)]));
     }
     if (version == current_version()) return {};
     return connection.run(

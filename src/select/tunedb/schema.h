@@ -13,7 +13,7 @@ inline constexpr std::int64_t kApplicationId = 0x436e7679;
 
 // Migration i takes a file from schema version i to i + 1; the first one makes the tables. Released ones never change:
 // another version is another row. The last one calls convoy_named_knobs(), which migrate() provides.
-std::span<const std::string_view> migrations();
+std::span<const std::string> migrations();
 inline std::int64_t current_version() { return static_cast<std::int64_t>(migrations().size()); }
 
 // The schema version of the file, 0 where nothing is in it yet. Errors: corrupt where it is another program's database,
