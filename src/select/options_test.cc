@@ -8,6 +8,7 @@
 
 #include "convoy/plan_cache.h"
 #include "select/testing/fake_engine.h"
+#include "select/testing/map_store.h"
 
 namespace convoy {
 namespace {
@@ -44,16 +45,6 @@ std::vector<std::string> option_names() {
           "filter.workspace_limit"};
 }
 
-class MemoryStore final : public MeasurementStore {
- public:
-  Result<std::vector<Measurement>> find(const MeasurementKey& key) override { return rows[key]; }
-  Result<void> store(const MeasurementKey& key, const Measurement& measurement) override {
-    rows[key].push_back(measurement);
-    return {};
-  }
-  std::map<MeasurementKey, std::vector<Measurement>> rows;
-};
-
 struct Case {
   const char* option;
   std::function<void(SelectionOptions&)> before;  // what both sides have
@@ -61,7 +52,7 @@ struct Case {
   std::string expected_before, expected_after;  // the candidate, or the start of "error"
 };
 
-class Options : public testing::Test {
+class Options : public ::testing::Test {
  protected:
   Options() {
     problem_ = *parse_problem("fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3,nchw:pad=1x1:math=reduced");
@@ -73,7 +64,7 @@ class Options : public testing::Test {
     quick.median_seconds = 1;
     for (Measurement* m : {&slow, &quick}) {
       m->state = MeasurementState::complete;
-      store_.rows[measurement_key(problem_, request_, CacheState::cold)].push_back(*m);
+      store_.rows[measurement_key(problem_, request_, CacheState::cold)].emplace(print(m->candidate), *m);
     }
   }
 
@@ -99,7 +90,7 @@ class Options : public testing::Test {
   std::vector<const Engine*> engines_ = {&first_, &second_, &unable_};
   ConvProblem problem_;
   PlanRequest request_;
-  MemoryStore store_;
+  testing_support::MapStore store_;
   const std::atomic<bool> stop_{true};
 };
 

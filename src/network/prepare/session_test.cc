@@ -6,7 +6,7 @@
 
 #include "convoy/log.h"
 #include "core/tolerance.h"
-#include "network/testing/graphs.h"
+#include "network/testing/plans.h"
 
 namespace convoy::network {
 namespace {
@@ -14,29 +14,19 @@ namespace {
 using ops::Attribute;
 using Ints = std::vector<std::int64_t>;
 
-std::unique_ptr<Session> session_of(const Graph& graph, NetworkOptions options = test_options()) {
-  auto session = prepare_graph(graph, {.options = options});
-  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
-  return session.ok() ? std::move(*session) : nullptr;
-}
-
 int count_kind(const std::vector<NetworkStep>& steps, const std::string& kind) {
   return static_cast<int>(std::count_if(steps.begin(), steps.end(), [&](const auto& s) { return s.kind == kind; }));
-}
-
-int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t kernel) {
-  return b.node("Conv", {x, b.constant(spread({out, in, kernel, kernel}, -0.1, 0.1))}, {{"pads", Ints(4, kernel / 2)}});
 }
 
 // Twelve convolutions in a row and a branch: one conversion in, one out, however many readers.
 TEST(Layouts, ConvertOnceAtEachBorder) {
   GraphBuilder b;
   const int x = b.input("x", {1, 16, 24, 24});
-  int left = conv(b, x, 16, 16, 3);
-  const int right = conv(b, x, 16, 16, 1);
-  for (int i = 0; i < 6; ++i) left = b.node("Sigmoid", {conv(b, left, 16, 16, 3)});
+  int left = b.conv(x, 16, 16, 3);
+  const int right = b.conv(x, 16, 16, 1);
+  for (int i = 0; i < 6; ++i) left = b.node("Sigmoid", {b.conv(left, 16, 16, 3)});
   const int sum = b.node("Mul", {left, right});
-  b.output(conv(b, b.node("Tanh", {sum}), 16, 16, 3));
+  b.output(b.conv(b.node("Tanh", {sum}), 16, 16, 3));
   NetworkOptions options = test_options();
   options.selection.filter.engines = "cpu.direct";  // takes nhwc, not nchw
   const auto session = session_of(b.graph, options);
@@ -58,7 +48,7 @@ TEST(Layouts, ConvertOnceAtEachBorder) {
 
 TEST(Layouts, ARuleThatOnlyTakesTheOtherLayoutGetsIt) {
   GraphBuilder b;
-  b.output(b.node("Relu", {conv(b, b.input("x", {1, 16, 9, 9}), 16, 16, 3)}));
+  b.output(b.node("Relu", {b.conv(b.input("x", {1, 16, 9, 9}), 16, 16, 3)}));
   for (const char* engines : {"reference,cpu.direct", "cpu.direct", "cpu.gemm,cpu.direct"}) {
     NetworkOptions options = test_options();
     options.selection.filter.engines = engines;
@@ -75,7 +65,7 @@ TEST(Layouts, ARuleThatOnlyTakesTheOtherLayoutGetsIt) {
 TEST(Reports, StepsSayWhatTheyReadAndWhenTheyRan) {
   GraphBuilder b;
   const int x = b.input("x", {1, 16, 9, 9});
-  const int first = conv(b, x, 16, 16, 3);
+  const int first = b.conv(x, 16, 16, 3);
   b.output(b.node("Mul", {b.node("Sigmoid", {first}), b.node("Tanh", {first})}));
   NetworkOptions options = test_options();
   options.how = "uniform:nchw";
@@ -129,9 +119,9 @@ TEST(Layouts, WithoutConvolutionsNothingIsConverted) {
 TEST(Layouts, OperatorsThatOnlyTakeNchwGetIt) {
   GraphBuilder b;
   const int x = b.input("x", {1, 16, 12, 10});
-  int y = conv(b, x, 16, 16, 3);
+  int y = b.conv(x, 16, 16, 3);
   y = b.node("Transpose", {y}, {{"perm", Ints{0, 1, 3, 2}}});
-  y = conv(b, y, 16, 16, 3);
+  y = b.conv(y, 16, 16, 3);
   b.output(b.node("Reshape", {y, b.constant(tensor_of(DataType::s64, {2}, {16, 120}))}));
   NetworkOptions oracle = test_options();
   oracle.selection.filter.engines = "reference";
@@ -144,7 +134,7 @@ TEST(Layouts, OperatorsThatOnlyTakeNchwGetIt) {
 TEST(Memory, AChainRunsInTwoBuffersAndElementwiseInPlace) {
   GraphBuilder b;
   int x = b.input("x", {1, 8, 32, 32});
-  for (int i = 0; i < 8; ++i) x = b.node("Neg", {conv(b, x, 8, 8, 3)});
+  for (int i = 0; i < 8; ++i) x = b.node("Neg", {b.conv(x, 8, 8, 3)});
   b.output(b.node("Neg", {x}));
   const auto session = session_of(b.graph);
   ASSERT_NE(session, nullptr);
@@ -177,7 +167,7 @@ TEST(RunTime, ValuesThatDecideShapesArePlannedFor) {
   GraphBuilder b;
   const int x = b.input("x", {1, 4, 6, 6});
   const int shape = b.input("shape", {4}, DataType::s64);
-  const int y = b.node("Relu", {conv(b, x, 4, 6, 3)});
+  const int y = b.node("Relu", {b.conv(x, 4, 6, 3)});
   const int reshaped = b.node("Reshape", {y, shape});
   b.output(b.node("Neg", {reshaped}));
   b.output(b.node("Neg", {y}));
@@ -214,9 +204,9 @@ TEST(RunTime, WeightsAndBiasMayBeInputs) {
 struct TwoConvolutions {
   TwoConvolutions() {
     const int x = b.input("x", {2, 8, 13, 11});
-    const int between = conv(b, x, 8, 16, 3);
+    const int between = b.conv(x, 8, 16, 3);
     b.output(between);
-    b.output(b.node("Relu", {conv(b, between, 16, 8, 3)}));
+    b.output(b.node("Relu", {b.conv(between, 16, 8, 3)}));
   }
   GraphBuilder b;
 };
@@ -282,7 +272,7 @@ TEST(Sessions, MayChooseOthersForOtherThreadCounts) {
 TEST(Sessions, RulesNameNodes) {
   GraphBuilder b;
   const int x = b.input("x", {1, 8, 9, 9});
-  b.output(conv(b, conv(b, x, 8, 8, 3), 8, 8, 3));
+  b.output(b.conv(b.conv(x, 8, 8, 3), 8, 8, 3));
   NetworkOptions options = test_options();
   options.selection.rules = {{"node=Conv_1", {"reference", {}}}};
   const auto session = session_of(b.graph, options);
@@ -312,7 +302,7 @@ TEST(Sessions, RefuseATeamOfAnotherSize) {
 
 TEST(Preparing, LogsALineForEachStep) {
   GraphBuilder b;
-  b.output(conv(b, b.input("x", {1, 16, 8, 8}), 16, 16, 3));
+  b.output(b.conv(b.input("x", {1, 16, 8, 8}), 16, 16, 3));
   std::vector<std::string> steps;
   ASSERT_TRUE(set_log(LogLevel::info, [&](LogLevel, std::string_view message) {
                 constexpr std::string_view kBegin = "event=prepare step=";

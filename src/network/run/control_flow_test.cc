@@ -4,7 +4,7 @@
 
 #include "network/graph/pass.h"
 #include "network/run/islands.h"
-#include "network/testing/graphs.h"
+#include "network/testing/plans.h"
 
 namespace convoy::network {
 namespace {
@@ -62,12 +62,6 @@ std::pair<int, int> add_loop(GraphBuilder& b, int trips, int x) {
 
 int left(const Graph& graph) {
   return static_cast<int>(std::ranges::count_if(graph.nodes, [](const Node& node) { return !node.bodies.empty(); }));
-}
-
-std::unique_ptr<Session> session_of(const Graph& graph) {
-  auto session = prepare_graph(graph, {.options = test_options()});
-  EXPECT_TRUE(session.ok()) << session.error().message;
-  return session.ok() ? std::move(*session) : nullptr;
 }
 
 TEST(ControlFlow, WhatConstantsDecideIsNoNodeAnyMore) {

@@ -12,6 +12,12 @@ using Ints = std::vector<std::int64_t>;
 int to_channels_last(GraphBuilder& b, int x) { return b.node("Transpose", {x}, {{"perm", Ints{0, 2, 3, 1}}}); }
 int from_channels_last(GraphBuilder& b, int x) { return b.node("Transpose", {x}, {{"perm", Ints{0, 3, 1, 2}}}); }
 
+std::unique_ptr<Session> session_of(const Graph& graph, const NetworkOptions& options) {
+  auto session = prepare_graph(graph, {.options = options});
+  EXPECT_TRUE(session.ok()) << session.error().message;
+  return session.ok() ? std::move(*session) : nullptr;
+}
+
 Result<PreparedRun> prepared(const Graph& graph, const NetworkOptions& options) {
   CONVOY_TRY(const auto session, prepare_graph(graph, {.options = options}));
   CONVOY_TRY(auto outputs, session->run(inputs_for(graph)));

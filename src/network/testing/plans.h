@@ -9,6 +9,9 @@
 
 namespace convoy::network {
 
+// Fails the test and is null where the graph can't be prepared.
+std::unique_ptr<Session> session_of(const Graph& graph, const NetworkOptions& options = test_options());
+
 struct PreparedRun {
   std::vector<HostTensor> outputs;
   std::vector<NetworkStep> steps;

@@ -7,26 +7,13 @@
 #include "base/testing/surroundings.h"
 #include "network/testing/small_network.h"
 #include "network/tune/placement.h"
+#include "select/testing/map_store.h"
 #include "select/tune/rounds.h"
 
 namespace convoy::network {
 namespace {
 
-class MapStore final : public MeasurementStore {
- public:
-  Result<std::vector<Measurement>> find(const MeasurementKey& key) override {
-    std::vector<Measurement> found;
-    for (const auto& [name, measurement] : rows[key]) found.push_back(measurement);
-    return found;
-  }
-  Result<void> store(const MeasurementKey& key, const Measurement& measurement) override {
-    rows[key][print(measurement.candidate)] = measurement;
-    ++stores;
-    return {};
-  }
-  std::map<MeasurementKey, std::map<std::string, Measurement>> rows;
-  int stores = 0;
-};
+using testing_support::MapStore;
 
 class NetworkTuningTest : public SmallNetworkTest {
  protected:

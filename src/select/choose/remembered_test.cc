@@ -5,29 +5,14 @@
 
 #include <map>
 
+#include "select/testing/map_store.h"
+
 namespace convoy {
 namespace {
 
-// Keeps everything in memory, with the contract's rule for replacing.
-class MapStore final : public MeasurementStore {
- public:
-  Result<std::vector<Measurement>> find(const MeasurementKey& key) override {
-    std::vector<Measurement> found;
-    for (const auto& [name, measurement] : rows_[key]) found.push_back(measurement);
-    return found;
-  }
-  Result<void> store(const MeasurementKey& key, const Measurement& measurement) override {
-    Measurement& row = rows_[key].try_emplace(print(measurement.candidate), measurement).first->second;
-    if (measurement.state >= row.state) row = measurement;
-    ++stores_;
-    return {};
-  }
+using testing_support::MapStore;
 
-  std::map<MeasurementKey, std::map<std::string, Measurement>> rows_;
-  int stores_ = 0;
-};
-
-class Remembered : public testing::Test {
+class Remembered : public ::testing::Test {
  protected:
   Remembered() {
     problem_ = *parse_problem("fprop:x=f32,1x16x9x9,nhwc:w=f32,16x16x3x3,nchw:y=f32,1x16x9x9,nhwc:pad=1x1");
@@ -42,7 +27,7 @@ class Remembered : public testing::Test {
     return *selection;
   }
   std::map<std::string, Measurement>& rows() {
-    return store_.rows_[measurement_key(problem_, request_, options_.caches)];
+    return store_.rows[measurement_key(problem_, request_, options_.caches)];
   }
 
   MapStore store_;
@@ -54,11 +39,11 @@ class Remembered : public testing::Test {
 TEST_F(Remembered, ASecondSelectionMeasuresNothingAndChoosesTheSame) {
   const Selection first = choose();
   EXPECT_EQ(first.by, SelectedBy::measured);
-  const int stores = store_.stores_;
+  const int stores = store_.stores;
   EXPECT_GE(stores, static_cast<int>(first.measurements.size()));
   const Selection second = choose();
   EXPECT_EQ(second.by, SelectedBy::stored);
-  EXPECT_EQ(store_.stores_, stores);
+  EXPECT_EQ(store_.stores, stores);
   EXPECT_EQ(second.candidate, first.candidate);
   EXPECT_EQ(second.measurements.size(), first.measurements.size());
 }
@@ -185,12 +170,12 @@ TEST_F(Remembered, LowerAlignmentsEndAtAnElement) {
 
 TEST_F(Remembered, AFilterChoosesFromWhatIsStoredAndChangesNothing) {
   const Selection all = choose();
-  const auto before = store_.stores_;
+  const auto before = store_.stores;
   options_.filter.engines = "cpu.*,!" + all.candidate.engine;
   const Selection without = choose();
   EXPECT_NE(without.candidate.engine, all.candidate.engine);
   EXPECT_EQ(without.by, SelectedBy::stored);
-  EXPECT_EQ(store_.stores_, before);
+  EXPECT_EQ(store_.stores, before);
 }
 
 TEST_F(Remembered, WithoutMeasuringTheFastestKnownIsTakenOrElseTheHeuristic) {

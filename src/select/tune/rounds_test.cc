@@ -11,11 +11,13 @@
 
 #include "convoy/selection.h"
 #include "select/testing/fake_engine.h"
+#include "select/testing/map_store.h"
 
 namespace convoy::selection {
 namespace {
 
 using testing_support::FakeEngine;
+using testing_support::MapStore;
 
 struct Taken {
   Slice turn;
@@ -100,17 +102,6 @@ TEST(Rounds, AnErrorEndsThem) {
   EXPECT_FALSE(done.ok());
   EXPECT_EQ(turns, 1);
 }
-
-class MapStore final : public MeasurementStore {
- public:
-  Result<std::vector<Measurement>> find(const MeasurementKey& key) override { return rows[key]; }
-  Result<void> store(const MeasurementKey& key, const Measurement& measurement) override {
-    std::erase_if(rows[key], [&](const Measurement& m) { return m.candidate == measurement.candidate; });
-    rows[key].push_back(measurement);
-    return {};
-  }
-  std::map<MeasurementKey, std::vector<Measurement>> rows;
-};
 
 // As `convoy bench LIST --budget` does: problems whose twelve engines are all predicted to be as fast.
 TEST(Rounds, NoProblemGetsItsTenthCandidateBeforeAllHaveTheirLikelyOnes) {

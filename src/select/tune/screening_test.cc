@@ -7,23 +7,15 @@
 
 #include "select/evidence.h"
 #include "select/testing/fake_engine.h"
+#include "select/testing/map_store.h"
 
 namespace convoy::selection {
 namespace {
 
 using testing_support::FakeEngine;
+using testing_support::MapStore;
 
-class MapStore final : public MeasurementStore {
- public:
-  Result<std::vector<Measurement>> find(const MeasurementKey& key) override { return rows[key]; }
-  Result<void> store(const MeasurementKey& key, const Measurement& measurement) override {
-    rows[key].push_back(measurement);
-    return {};
-  }
-  std::map<MeasurementKey, std::vector<Measurement>> rows;
-};
-
-class Screen : public testing::Test {
+class Screen : public ::testing::Test {
  protected:
   Screen() {
     problem_ = *parse_problem("fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3,nchw:pad=1x1");
@@ -77,8 +69,8 @@ TEST_F(Screen, WhatSeemsDisturbedIsLookedAtAgain) {
   EXPECT_GE(first.right[2].samples, kEnoughSamples) << "it does take that long";
   EXPECT_EQ(run({&unlucky, &slow}).measured, 0);
   auto& rows = store_.rows.begin()->second;
-  for (Measurement& m : rows) m.median_seconds = 0.02, m.samples = 1;  // as an interrupted tune has left them
-  rows.front().state = MeasurementState::complete;
+  for (auto& [name, m] : rows) m.median_seconds = 0.02, m.samples = 1;  // as an interrupted tune has left them
+  rows.at("fake.unlucky{tile=4}").state = MeasurementState::complete;
   EXPECT_EQ(run({&unlucky, &slow}).measured, 3);
 }
 

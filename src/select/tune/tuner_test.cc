@@ -20,7 +20,7 @@ namespace {
 
 using testing_support::FakeEngine;
 
-class Tuner : public testing::Test {
+class Tuner : public ::testing::Test {
  protected:
   Tuner() {
     problem_ = *parse_problem("fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3,nchw:pad=1x1");
@@ -405,7 +405,7 @@ TEST_F(Tuner, EnergyIsMeasuredOrClearlyRefused) {
 }
 
 TEST(Energy, CountsPackagesAndTheirWrapping) {
-  const std::filesystem::path root = std::filesystem::path(testing::TempDir()) / "powercap_test";
+  const std::filesystem::path root = std::filesystem::path(::testing::TempDir()) / "powercap_test";
   std::filesystem::remove_all(root);
   const auto write = [&](const char* zone, const char* file, const std::string& text) {
     std::filesystem::create_directories(root / zone);
