@@ -36,15 +36,15 @@ convoy_status fail(const Error& error) {
 
 const char* last_error() { return last_message.c_str(); }
 
-Error argument_error(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
+std::string lines(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, "\n")); }
 
 Result<void> present(const void* pointer, const char* name) {
-  if (pointer == nullptr) return argument_error(fmt::format("{} is null", name));
+  if (pointer == nullptr) return invalid(fmt::format("{} is null", name));
   return {};
 }
 
 Result<void> in_range(std::size_t index, std::size_t count, const char* what) {
-  if (index >= count) return argument_error(fmt::format("index={} of {} {}", index, count, what));
+  if (index >= count) return invalid(fmt::format("index={} of {} {}", index, count, what));
   return {};
 }
 

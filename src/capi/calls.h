@@ -11,6 +11,7 @@
 #include <new>
 #include <string>
 
+#include "base/errors.h"
 #include "convoy.h"
 #include "convoy/result.h"
 
@@ -20,10 +21,11 @@ namespace convoy::capi {
 convoy_status fail(const Error& error);
 const char* last_error();
 
-Error argument_error(std::string message);
 Result<void> present(const void* pointer, const char* name);  // an error where it is null
 // An error where `index` is not one of `count` things, "outputs".
 Result<void> in_range(std::size_t index, std::size_t count, const char* what);
+
+std::string lines(const std::vector<std::string>& texts);  // a line each, without a last newline
 
 // An enumerator that a C program gives, which may be none of C++'s: to load it as one would be undefined.
 template <class Enum>
@@ -53,7 +55,7 @@ Result<Struct> read_struct(const Struct* given, const Struct& defaults, const ch
   Struct copy = defaults;
   if (given == nullptr) return copy;
   if (given->size < sizeof(std::size_t) || given->size > 16 * sizeof(Struct)) {
-    return argument_error(fmt::format("{}->size={} is not the size of a {} (use its _INIT)", name, given->size, name));
+    return invalid(fmt::format("{}->size={} is not the size of a {} (use its _INIT)", name, given->size, name));
   }
   std::memcpy(&copy, given, std::min(given->size, sizeof(Struct)));
   copy.size = sizeof(Struct);

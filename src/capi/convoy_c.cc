@@ -47,7 +47,7 @@ Result<void> choose(const convoy_problem* problem, const Chooser& chooser, convo
 }
 
 Result<void> execute(const convoy_plan& plan, const ConvArgs& args, const convoy_arguments& given) {
-  if (given.stream != nullptr) return argument_error("stream is not null, and the plan is for the processor");
+  if (given.stream != nullptr) return invalid("stream is not null, and the plan is for the processor");
   void* workspace = given.workspace;
   std::size_t bytes = given.workspace_bytes;
   const std::size_t needed = plan.plan->workspace_bytes();
@@ -100,7 +100,7 @@ convoy_status convoy_problem_tensor(const convoy_problem* problem, convoy_operan
     const ConvProblem& p = problem->problem;
     const int which = number_of(operand);
     if (which != CONVOY_X && which != CONVOY_W && which != CONVOY_Y) {
-      return argument_error(fmt::format("operand={} is none of x, w and y", which));
+      return invalid(fmt::format("operand={} is none of x, w and y", which));
     }
     const TensorDesc& desc = which == CONVOY_X ? p.x : which == CONVOY_W ? p.w : p.y;
     convoy_tensor filled = CONVOY_TENSOR_INIT;
@@ -118,7 +118,7 @@ convoy_status convoy_query(const convoy_problem* problem, const convoy_options* 
                            convoy_answer_callback callback, void* user) {
   return guarded([&]() -> Result<void> {
     CONVOY_CHECK(present(problem, "problem"));
-    if (callback == nullptr) return argument_error("callback is null");
+    if (callback == nullptr) return invalid("callback is null");
     CONVOY_TRY(const convoy_options given, whole(options));
     CONVOY_TRY(const Place place, read_place(given));
     const auto& engines = engines_on(place.request.kind());
@@ -195,8 +195,8 @@ convoy_status convoy_plan_create(const convoy_problem* problem, const char* cand
     CONVOY_TRY(Place place, read_place(given));
     PlanRequest& request = place.request;
     if (request.kind() == DeviceKind::cuda && constant_weights != nullptr) {
-      return argument_error(fmt::format("constant_weights is not null: on {} weights come with each execution, as w",
-                                        device_of(request).name()));
+      return invalid(fmt::format("constant_weights is not null: on {} weights come with each execution, as w",
+                                 device_of(request).name()));
     }
     request.constant_weights = constant_weights;
     auto made = std::make_unique<convoy_plan>();

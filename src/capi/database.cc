@@ -14,7 +14,7 @@ extern "C" {
 convoy_status convoy_database_export(const char* path, convoy_text_callback callback, void* user) {
   return guarded([&]() -> Result<void> {
     CONVOY_CHECK(present(path, "path"));
-    if (callback == nullptr) return argument_error("callback is null");
+    if (callback == nullptr) return invalid("callback is null");
     CONVOY_TRY(const auto database, TuningDatabase::open(path, TuningDatabase::Access::read));
     CONVOY_TRY(const std::vector<TuningRecord> records, database->records());
     const std::string lines = export_lines(records);

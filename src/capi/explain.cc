@@ -23,7 +23,6 @@ struct convoy_explanation {
 namespace {
 
 const char* text_or_null(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
-std::string lines(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, "\n")); }
 
 }  // namespace
 

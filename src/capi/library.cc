@@ -39,7 +39,7 @@ convoy_status convoy_set_log(convoy_log_level level, convoy_log_callback callbac
   return guarded([&]() -> Result<void> {
     const int given = number_of(level);
     if (given < CONVOY_LOG_OFF || given > CONVOY_LOG_DEBUG) {
-      return argument_error(fmt::format("level={} is not a convoy_log_level", given));
+      return invalid(fmt::format("level={} is not a convoy_log_level", given));
     }
     if (callback == nullptr) return set_log(LogLevel::off, {});
     return set_log(static_cast<LogLevel>(level), [callback, user](LogLevel of_event, std::string_view message) {

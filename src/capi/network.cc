@@ -40,7 +40,7 @@ Result<std::vector<onnx_io::GivenInitializer>> read_initializers(const convoy_in
     const auto& [name, data, bytes] = given[i];
     const std::string what = fmt::format("initializers[{}]", i);
     CONVOY_CHECK(present(name, (what + ".name").c_str()));
-    if (bytes < 0) return argument_error(fmt::format("{}.bytes={} is negative", what, bytes));
+    if (bytes < 0) return invalid(fmt::format("{}.bytes={} is negative", what, bytes));
     if (bytes > 0) CONVOY_CHECK(present(data, (what + ".data").c_str()));
     made.push_back({name, {static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes)}});
   }
@@ -141,7 +141,7 @@ convoy_status convoy_network_plan(const convoy_network* network, const convoy_sh
                                   const convoy_options* options, convoy_text_callback callback, void* user) {
   return guarded([&]() -> Result<void> {
     CONVOY_CHECK(present(network, "network"));
-    if (callback == nullptr) return argument_error("callback is null");
+    if (callback == nullptr) return invalid("callback is null");
     CONVOY_TRY(const std::vector<TensorDesc> inputs, read_shapes(*network->network, shapes, shape_count));
     std::unique_ptr<TuningDatabase> database;
     CONVOY_TRY(const NetworkOptions given, read_network_options(options, Use::prepare, database));

@@ -16,11 +16,11 @@ namespace {
 Result<TensorDesc> proposed(const NetworkValue& input) {
   const Dims& dims = input.proposed_dims.empty() ? input.dims : input.proposed_dims;
   if (!input.known_rank) {
-    return argument_error(fmt::format("shapes is null, and input '{}' has no sizes in the model", input.name));
+    return invalid(fmt::format("shapes is null, and input '{}' has no sizes in the model", input.name));
   }
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] >= 0) continue;
-    return argument_error(fmt::format("shapes is null, and dims[{}] of input '{}' is free", i, input.name));
+    return invalid(fmt::format("shapes is null, and dims[{}] of input '{}' is free", i, input.name));
   }
   return TensorDesc::packed(input.type, dims);
 }
@@ -34,12 +34,12 @@ bool restricts_engines(const convoy_options& given) {
 Result<void> read_goals(const convoy_options& given, std::string_view how, NetworkOptions& made) {
   MemoryGoal& goal = made.memory;
   const auto objective = parse_network_objective(given.objective != nullptr ? given.objective : "time");
-  if (!objective.ok()) return argument_error(objective.error().message);
+  if (!objective.ok()) return invalid(objective.error().message);
   made.selection.objective = objective->objective;
   goal.least = objective->least_memory;
   goal.weight = objective->memory;
   const auto read_limit = [](std::string_view name, std::int64_t bytes) -> Result<std::optional<std::int64_t>> {
-    if (bytes < -1) return argument_error(fmt::format("{}={} is neither a number of bytes nor -1", name, bytes));
+    if (bytes < -1) return invalid(fmt::format("{}={} is neither a number of bytes nor -1", name, bytes));
     return bytes >= 0 ? std::optional(bytes) : std::nullopt;
   };
   CONVOY_TRY(goal.activation_limit, read_limit("activation_limit", given.activation_limit));
@@ -48,9 +48,9 @@ Result<void> read_goals(const convoy_options& given, std::string_view how, Netwo
                                  : goal.weight_limit   ? "weight_limit"
                                                        : "objective";
   const bool asked = goal.asked() || made.selection.objective.energy > 0;
-  if (asked && given.plan != nullptr) return argument_error(fmt::format("{}: plan says the layouts already", field));
+  if (asked && given.plan != nullptr) return invalid(fmt::format("{}: plan says the layouts already", field));
   if (asked && how != "global") {
-    return argument_error(fmt::format("{} is for how='global': '{}' goes by time, and by no limit", field, how));
+    return invalid(fmt::format("{} is for how='global': '{}' goes by time, and by no limit", field, how));
   }
   return {};
 }
@@ -85,7 +85,7 @@ Result<void> describe(const std::vector<NetworkValue>& values, const std::vector
 Result<std::vector<TensorDesc>> read_shapes(const Network& network, const convoy_shape* shapes, std::size_t count) {
   const std::vector<NetworkValue>& inputs = network.inputs();
   if (shapes != nullptr && count != inputs.size()) {
-    return argument_error(fmt::format("shape_count={}, the network has {} inputs", count, inputs.size()));
+    return invalid(fmt::format("shape_count={}, the network has {} inputs", count, inputs.size()));
   }
   std::vector<TensorDesc> descs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -96,10 +96,9 @@ Result<std::vector<TensorDesc>> read_shapes(const Network& network, const convoy
     }
     constexpr std::int32_t kMostDims = 64;
     if (shapes[i].rank < 0 || shapes[i].rank > kMostDims) {
-      return argument_error(fmt::format("shapes[{}].rank={} is not in 0..{}", i, shapes[i].rank, kMostDims));
+      return invalid(fmt::format("shapes[{}].rank={} is not in 0..{}", i, shapes[i].rank, kMostDims));
     }
-    if (shapes[i].dims == nullptr && shapes[i].rank > 0)
-      return argument_error(fmt::format("shapes[{}].dims is null", i));
+    if (shapes[i].dims == nullptr && shapes[i].rank > 0) return invalid(fmt::format("shapes[{}].dims is null", i));
     Dims dims(shapes[i].dims, shapes[i].dims + shapes[i].rank);
     descs.push_back(TensorDesc::packed(inputs[i].type, std::move(dims)));
   }
@@ -119,7 +118,7 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
     const std::string_view field = given.no_graph != 0      ? "no_graph"
                                    : given.synchronous != 0 ? "synchronous"
                                                             : "device_memory_limit";
-    return argument_error(fmt::format("{} is for networks on a GPU: device is cpu", field));
+    return invalid(fmt::format("{} is for networks on a GPU: device is cpu", field));
   }
   // Of the processor, for what runs there with copies.
   const int threads = given.threads == 0 ? cpu_features().logical_cpus : given.threads;
@@ -133,7 +132,7 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
                       .graphs = given.no_graph == 0,
                       .synchronous = given.synchronous != 0};
   if (given.device_memory_limit < -1) {
-    return argument_error(
+    return invalid(
         fmt::format("device_memory_limit={} is neither a number of bytes nor -1", given.device_memory_limit));
   }
   if (given.device_memory_limit >= 0) made.device_memory_limit = given.device_memory_limit;
@@ -152,18 +151,18 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
   made.lenient_plan = given.lenient_plan != 0;
   if (given.precision != nullptr) {
     const auto type = parse_data_type(given.precision);
-    if (!type.ok()) return argument_error(fmt::format("precision='{}' is not one of f32, bf16, f16", given.precision));
+    if (!type.ok()) return invalid(fmt::format("precision='{}' is not one of f32, bf16, f16", given.precision));
     made.precision = *type;
   }
   if (given.batch_parts != nullptr) {
     const auto parts = parse_batch_parts(given.batch_parts);
-    if (!parts.ok()) return argument_error("batch_parts: " + parts.error().message);
+    if (!parts.ok()) return invalid("batch_parts: " + parts.error().message);
     made.parts = *parts;
   }
   if (use == Use::tune) {
-    if (how != "tuned") return argument_error(fmt::format("how='{}': tuning finds how", how));
-    if (given.plan != nullptr) return argument_error("plan: tuning makes one");
-    if (chooser.database.empty()) return argument_error("database is null: what is measured is kept there");
+    if (how != "tuned") return invalid(fmt::format("how='{}': tuning finds how", how));
+    if (given.plan != nullptr) return invalid("plan: tuning makes one");
+    if (chooser.database.empty()) return invalid("database is null: what is measured is kept there");
   }
   made.selection.mode = measures ? SelectionMode::measured : SelectionMode::heuristic;
   if (chooser.database.empty()) return made;
@@ -179,7 +178,7 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
 Result<std::vector<HostTensor>> read_inputs(std::span<const TensorDesc> descs, const void* const* inputs,
                                             std::size_t count) {
   if (count != descs.size()) {
-    return argument_error(fmt::format("input_count={}, the network has {} inputs", count, descs.size()));
+    return invalid(fmt::format("input_count={}, the network has {} inputs", count, descs.size()));
   }
   std::vector<HostTensor> tensors;
   for (std::size_t i = 0; i < count; ++i) {

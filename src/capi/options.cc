@@ -8,14 +8,14 @@ namespace {
 
 Result<int> thread_count(int threads) {
   constexpr int kMost = 4096;
-  if (threads < 0 || threads > kMost) return argument_error(fmt::format("threads={} is not in 0..{}", threads, kMost));
+  if (threads < 0 || threads > kMost) return invalid(fmt::format("threads={} is not in 0..{}", threads, kMost));
   return threads == 0 ? cpu_features().logical_cpus : threads;
 }
 
 Result<MathMode> read_math(const char* text) {
   if (text == nullptr) return MathMode::strict;
   const auto math = parse_math_mode(text);
-  return math.ok() ? math : Result<MathMode>(argument_error("math=" + math.error().message));
+  return math.ok() ? math : Result<MathMode>(invalid("math=" + math.error().message));
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ Result<Place> read_place(const convoy_options& options) {
   if (!ordinal.ok()) return ordinal.error().within("device");
   if (!*ordinal) {
     if (options.target_sms != 0) {
-      return argument_error(fmt::format("target_sms={}: it is for device=cuda", options.target_sms));
+      return invalid(fmt::format("target_sms={}: it is for device=cuda", options.target_sms));
     }
     place.request.threads = threads;
     return place;
@@ -64,13 +64,13 @@ Result<Chooser> read_options(const convoy_options* given) {
   chooser.options.strict_rules = options.fallback == 0;
   chooser.options.filter.deterministic_only = options.deterministic_only != 0;
   if (options.workspace_limit < -1) {
-    return argument_error(fmt::format("workspace_limit={} is neither bytes nor -1", options.workspace_limit));
+    return invalid(fmt::format("workspace_limit={} is neither bytes nor -1", options.workspace_limit));
   }
   if (options.workspace_limit >= 0) {
     chooser.options.filter.workspace_limit = static_cast<std::size_t>(options.workspace_limit);
   }
   if (!(options.budget_seconds >= 0)) {
-    return argument_error(fmt::format("budget_seconds={} is negative", options.budget_seconds));
+    return invalid(fmt::format("budget_seconds={} is negative", options.budget_seconds));
   }
   chooser.options.budget_seconds = options.budget_seconds;
   if (options.database != nullptr) chooser.database = options.database;

@@ -86,7 +86,7 @@ Result<std::vector<HostTensor>> read_buffers(const convoy_session& session, cons
                                              std::size_t count) {
   const std::vector<std::optional<TensorDesc>>& outputs = session.session->outputs();
   if (count != outputs.size()) {
-    return argument_error(fmt::format("buffer_count={}, the network has {} outputs", count, outputs.size()));
+    return invalid(fmt::format("buffer_count={}, the network has {} outputs", count, outputs.size()));
   }
   CONVOY_CHECK(present(buffers, "buffers"));
   std::vector<HostTensor> tensors(count);
@@ -95,7 +95,7 @@ Result<std::vector<HostTensor>> read_buffers(const convoy_session& session, cons
     if (data == nullptr) continue;
     const std::int64_t least = outputs[k] ? outputs[k]->bytes() : 0;
     if (bytes < least) {
-      return argument_error(
+      return invalid(
           fmt::format("buffers[{}].bytes={}: output '{}' takes {}", k, bytes, session.outputs[k].name, least));
     }
     tensors[k].desc = outputs[k] ? *outputs[k] : TensorDesc::packed(DataType::u8, {bytes});
@@ -176,7 +176,7 @@ convoy_status convoy_session_execute_into(const convoy_session* session, const v
     CONVOY_CHECK(present(session, "session"));
     CONVOY_TRY(std::vector<HostTensor> into, read_buffers(*session, buffers, buffer_count));
     for (std::size_t k = 0; k < into.size() && results == nullptr; ++k) {
-      if (!into[k].data) return argument_error(fmt::format("results is null, and so is buffers[{}].data", k));
+      if (!into[k].data) return invalid(fmt::format("results is null, and so is buffers[{}].data", k));
     }
     CONVOY_TRY(std::unique_ptr<convoy_results> made, run(*session, inputs, input_count, std::move(into)));
     if (results != nullptr) *results = made.release();

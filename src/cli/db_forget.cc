@@ -6,24 +6,23 @@
 #include <set>
 #include <string>
 
+#include "base/errors.h"
 #include "cli/db.h"
 
 namespace convoy::cli {
 namespace {
 
-Error refused(std::string what) { return {ErrorCode::invalid_argument, std::move(what)}; }
-
 // Asks on the terminal; a script says --yes.
 Result<void> confirm(const Program& program, const std::string& question, bool yes) {
   if (yes) return {};
   if (::isatty(STDIN_FILENO) != 1) {
-    return refused("nothing was dropped: --yes is needed where there is no terminal to ask on (--dry-run only counts)");
+    return invalid("nothing was dropped: --yes is needed where there is no terminal to ask on (--dry-run only counts)");
   }
   program.note(question + " [y/N]");
   std::string answer;
   std::getline(std::cin, answer);
   if (answer == "y" || answer == "Y" || answer == "yes") return {};
-  return refused("nothing was dropped");
+  return invalid("nothing was dropped");
 }
 
 std::string counted(std::int64_t count, std::string_view what) {
@@ -57,7 +56,7 @@ Result<std::set<std::string>> problems_that(const std::function<bool(const Tunin
 
 Result<int> forget_records(const Program& program, const ForgetFlags& flags) {
   if (flags.filter.problems == "*" && flags.filter.engines == "*") {
-    return refused("--problem or --engines must say what to forget; convoy db clear drops everything");
+    return invalid("--problem or --engines must say what to forget; convoy db clear drops everything");
   }
   const auto which = [&](const TuningRecord& record) { return matches(record, flags.filter); };
   CONVOY_TRY(const auto problems, problems_that(which));

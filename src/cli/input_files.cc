@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iterator>
 
+#include "base/errors.h"
 #include "core/text.h"
 #include "io/file.h"
 
@@ -15,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error bad(const std::string& text) { return {ErrorCode::invalid_argument, text}; }
-
 Result<std::vector<std::string>> files_of_folder(const std::string& folder, std::string& remark) {
   std::error_code failed;
   std::vector<std::string> files;
@@ -24,7 +23,7 @@ Result<std::vector<std::string>> files_of_folder(const std::string& folder, std:
     std::error_code ignored;
     if (entry->is_regular_file(ignored)) files.push_back(entry->path());
   }
-  if (failed) return bad(fmt::format("{}: {}", folder, failed.message()));
+  if (failed) return invalid(fmt::format("{}: {}", folder, failed.message()));
   std::sort(files.begin(), files.end());
   for (const FileKind kind : {FileKind::picture, FileKind::volume, FileKind::tensor}) {
     std::vector<std::string> chosen;
@@ -39,7 +38,7 @@ Result<std::vector<std::string>> files_of_folder(const std::string& folder, std:
     }
     return chosen;
   }
-  return bad(
+  return invalid(
       fmt::format("{}: the folder has no pictures (png jpg jpeg), volumes (nii nii.gz) or tensors (npy pb)", folder));
 }
 
@@ -69,7 +68,7 @@ Result<std::vector<std::string>> expand_files(const std::string& text, std::stri
   if (fs::is_directory(text, ignored)) return files_of_folder(text, remark);
   if (fs::exists(text, ignored) || text.find_first_of("*?[") == std::string::npos) return std::vector{text};
   const std::vector<std::string> files = matching(text);
-  if (files.empty()) return bad(fmt::format("no file matches {}", convoy::quoted(text)));
+  if (files.empty()) return invalid(fmt::format("no file matches {}", convoy::quoted(text)));
   return files;
 }
 

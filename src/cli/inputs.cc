@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/errors.h"
 #include "cli/input_files.h"
 #include "core/text.h"
 #include "io/npy.h"
@@ -13,8 +14,6 @@
 namespace convoy::cli {
 namespace {
 
-Error bad(const std::string& text) { return {ErrorCode::invalid_argument, text}; }
-
 // The dims of every input with --dim applied, -1 where still free.
 Result<std::vector<Dims>> apply_dim_flags(const Network& network, const InputFlags& flags) {
   std::vector<Dims> all;
@@ -22,7 +21,7 @@ Result<std::vector<Dims>> apply_dim_flags(const Network& network, const InputFla
   for (const std::string& flag : flags.dims) {
     CONVOY_TRY(const auto assignment, split_assignment("--dim", flag));
     const auto value = parse_integer(assignment.second);
-    if (!value.ok() || *value < 0) return bad(fmt::format("--dim {}: the value is not a size", flag));
+    if (!value.ok() || *value < 0) return invalid(fmt::format("--dim {}: the value is not a size", flag));
     bool used = false;
     std::string known;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -38,8 +37,8 @@ Result<std::vector<Dims>> apply_dim_flags(const Network& network, const InputFla
       }
     }
     if (!used) {
-      return bad(fmt::format("--dim {}: the model has no free dim of that name; it has {}", flag,
-                             known.empty() ? "none" : known));
+      return invalid(fmt::format("--dim {}: the model has no free dim of that name; it has {}", flag,
+                                 known.empty() ? "none" : known));
     }
   }
   return all;
@@ -72,9 +71,9 @@ Result<std::map<std::size_t, std::vector<std::string>>> match_files(const Networ
       index = static_cast<std::size_t>(found - network.inputs().begin());
       file = flag.substr(equals + 1);
     } else if (!name.empty() && name.find('/') == std::string::npos) {
-      return bad(fmt::format("--input {}: the model has no input '{}'; its inputs are{}", flag, name, names));
+      return invalid(fmt::format("--input {}: the model has no input '{}'; its inputs are{}", flag, name, names));
     } else if (network.inputs().size() != 1) {
-      return bad(fmt::format("--input {}: say which input, as NAME=FILE; the model's are{}", flag, names));
+      return invalid(fmt::format("--input {}: say which input, as NAME=FILE; the model's are{}", flag, names));
     }
     std::string remark;
     auto expanded = expand_files(file, remark);
@@ -87,7 +86,7 @@ Result<std::map<std::size_t, std::vector<std::string>>> match_files(const Networ
 }
 
 Result<TensorDesc> concrete(const NetworkValue& value, Dims dims, bool default_batch) {
-  if (!value.known_rank) return bad(fmt::format("input '{}' has no known shape: give it a file", value.name));
+  if (!value.known_rank) return invalid(fmt::format("input '{}' has no known shape: give it a file", value.name));
   dims = proposed(value, std::move(dims));
   for (std::size_t axis = 0; axis < dims.size(); ++axis) {
     if (dims[axis] >= 0) continue;
@@ -96,8 +95,8 @@ Result<TensorDesc> concrete(const NetworkValue& value, Dims dims, bool default_b
       continue;
     }
     const bool named = axis < value.dim_names.size() && !value.dim_names[axis].empty();
-    return bad(fmt::format("input {} has a free size: give it with --dim {}=VALUE", describe(value),
-                           named ? value.dim_names[axis] : fmt::format("{}:{}", value.name, axis)));
+    return invalid(fmt::format("input {} has a free size: give it with --dim {}=VALUE", describe(value),
+                               named ? value.dim_names[axis] : fmt::format("{}:{}", value.name, axis)));
   }
   TensorDesc desc = TensorDesc::packed(value.type, std::move(dims));
   CONVOY_CHECK(validate(desc, fmt::format("input '{}'", value.name)));
@@ -201,13 +200,14 @@ Result<InputReader> InputReader::open(const Network& network, const InputFlags& 
     }
     const std::size_t count = files->second.size();
     if (count > 1 && reader.samples_ > 1 && count != reader.samples_) {
-      return bad(fmt::format("--input: input '{}' has {} files, another one {}: each needs one for all or one a sample",
-                             network.inputs()[i].name, count, reader.samples_));
+      return invalid(
+          fmt::format("--input: input '{}' has {} files, another one {}: each needs one for all or one a sample",
+                      network.inputs()[i].name, count, reader.samples_));
     }
     reader.samples_ = std::max(reader.samples_, count);
   }
   if (!missing.empty()) {
-    return bad(fmt::format("no file for these inputs (--input NAME=FILE, or --random-inputs):{}", missing));
+    return invalid(fmt::format("no file for these inputs (--input NAME=FILE, or --random-inputs):{}", missing));
   }
   return reader;
 }
@@ -217,13 +217,14 @@ Result<void> InputReader::apply_batch() {
     const NetworkValue& input = network_->inputs()[i];
     if (!has_batch(input)) continue;
     if (flags_->batch > 0 && dims_[i][0] >= 0 && dims_[i][0] != flags_->batch) {
-      return bad(fmt::format("--batch {}: the batch of input {} is {}", flags_->batch, describe(input), dims_[i][0]));
+      return invalid(
+          fmt::format("--batch {}: the batch of input {} is {}", flags_->batch, describe(input), dims_[i][0]));
     }
     if (flags_->batch > 0) dims_[i][0] = flags_->batch;
     if (dims_[i][0] > 0) batch_ = std::max(batch_, dims_[i][0]);
   }
   if (flags_->batch > 0 && batch_ != flags_->batch) {
-    return bad(fmt::format("--batch {}: no input of the model has a batch", flags_->batch));
+    return invalid(fmt::format("--batch {}: no input of the model has a batch", flags_->batch));
   }
   return {};
 }
@@ -240,7 +241,7 @@ Result<void> InputReader::fit_tensor(PreparedInput& input, std::size_t index) co
   if (!fits) {
     const std::string now = wanted == value.dims ? "" : fmt::format(" ({} with --dim and --batch)", to_string(wanted));
     const std::string is = dims.empty() ? "one number without dims" : to_string(dims);
-    return bad(fmt::format("is {}, the input is {}{}", is, describe(value), now));
+    return invalid(fmt::format("is {}, the input is {}{}", is, describe(value), now));
   }
   if (input.tensor.desc.type == value.type) return {};
   input.remarks.push_back(
@@ -291,7 +292,7 @@ Result<PreparedInput> InputReader::read_file(const std::string& path, std::size_
     case FileKind::unknown:
       break;
   }
-  return bad(fmt::format("{}: '{}' is not a kind of input (npy pb png jpg jpeg nii nii.gz)", path, extension));
+  return invalid(fmt::format("{}: '{}' is not a kind of input (npy pb png jpg jpeg nii nii.gz)", path, extension));
 }
 
 Result<Sample> InputReader::read(std::size_t index) const {

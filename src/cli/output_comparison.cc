@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "base/errors.h"
 #include "cli/input_files.h"
 #include "cli/label_map.h"
 #include "cli/output_form.h"
@@ -21,8 +22,6 @@ namespace convoy::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error bad(const std::string& text) { return {ErrorCode::invalid_argument, text}; }
 
 using Outputs = std::vector<std::vector<HostTensor>>;  // of each sample
 
@@ -44,7 +43,7 @@ Result<std::vector<std::size_t>> matched(const std::vector<NetworkValue>& wanted
   }
   if (by_name.size() == wanted.size()) return by_name;
   if (wanted.size() == there.size()) return by_position;
-  return bad(fmt::format("its {} are {}; those of the network are {}", what, names_of(there), names_of(wanted)));
+  return invalid(fmt::format("its {} are {}; those of the network are {}", what, names_of(there), names_of(wanted)));
 }
 
 class WithNetwork final : public OutputComparison {
@@ -110,7 +109,7 @@ class WithFiles final : public OutputComparison {
 
   // One file for the output of that index.
   Result<void> take_file(std::string file, std::size_t index) {
-    if (several_) return bad("one file for several inputs: give a folder with a file for each");
+    if (several_) return invalid("one file for several inputs: give a folder with a file for each");
     file_ = std::move(file);
     index_ = index;
     return {};
@@ -129,7 +128,7 @@ class WithFiles final : public OutputComparison {
         CONVOY_TRY(outputs[i], read_tensor(path, network_.outputs()[i].type));
         any = true;
       }
-      if (!any) return bad(fmt::format("the folder has no {}.npy or output_0.pb", names.empty() ? "" : names[0]));
+      if (!any) return invalid(fmt::format("the folder has no {}.npy or output_0.pb", names.empty() ? "" : names[0]));
       all.push_back(std::move(outputs));
     }
     return all;
@@ -212,7 +211,7 @@ Result<std::unique_ptr<OutputComparison>> OutputComparison::open(const Program& 
       file = other.substr(outputs[i].name.size() + 1);
     }
     if (index == outputs.size() && outputs.size() > 1) {
-      return bad(fmt::format("say which output, as OUTPUT=FILE, or give a folder; they are {}", names_of(outputs)));
+      return invalid(fmt::format("say which output, as OUTPUT=FILE, or give a folder; they are {}", names_of(outputs)));
     }
     auto comparison = std::make_unique<WithFiles>(program, network, other, several_samples);
     CONVOY_CHECK(comparison->take_file(file, index == outputs.size() ? 0 : index));
@@ -234,8 +233,8 @@ Result<void> OutputComparison::add(const Batch& batch, const Outputs& outputs) {
       const HostTensor &mine = outputs[s][i], &theirs = (*all)[s][i];
       if (theirs.data == nullptr) continue;
       if (mine.desc.dims != theirs.desc.dims) {
-        return bad(fmt::format("--compare {}: output '{}' is {} there, and {} here", name_, network_.outputs()[i].name,
-                               to_string(theirs.desc.dims), to_string(mine.desc.dims)));
+        return invalid(fmt::format("--compare {}: output '{}' is {} there, and {} here", name_,
+                                   network_.outputs()[i].name, to_string(theirs.desc.dims), to_string(mine.desc.dims)));
       }
       add_difference(differences_[i].difference, mine, theirs, form, batch.samples[s].name);
       differences_[i].dims = mine.desc.dims;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/errors.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include "report/format.h"
@@ -14,8 +15,6 @@ namespace convoy::cli {
 namespace {
 
 constexpr int kTopOfLabels = 5;  // --labels without --top
-
-Error bad(const std::string& text) { return {ErrorCode::invalid_argument, text}; }
 
 // "\n  scores f32 1x4420x2\n  boxes .."
 std::string listed(const Network& network, const std::vector<HostTensor>& outputs) {
@@ -64,8 +63,9 @@ void add_output_flags(Parser app, OutputFlags& flags) {
 }
 
 Result<void> prepare_outputs(OutputFlags& flags) {
-  if (flags.threshold && !flags.argmax) return bad("--threshold: it is for --argmax");
-  if (flags.range.size() == 2 && flags.range[0] == flags.range[1]) return bad("--output-range: the two are the same");
+  if (flags.threshold && !flags.argmax) return invalid("--threshold: it is for --argmax");
+  if (flags.range.size() == 2 && flags.range[0] == flags.range[1])
+    return invalid("--output-range: the two are the same");
   if (!flags.folder.empty()) CONVOY_CHECK(io::make_folder(flags.folder));
   if (flags.labels_file.empty()) return {};
   if (flags.top == 0 && !flags.argmax) flags.top = kTopOfLabels;
@@ -81,7 +81,7 @@ Result<void> prepare_outputs(OutputFlags& flags) {
     }
   }
   if (!line.empty()) flags.labels.push_back(line);
-  if (flags.labels.empty()) return bad(fmt::format("--labels {}: the file is empty", flags.labels_file));
+  if (flags.labels.empty()) return invalid(fmt::format("--labels {}: the file is empty", flags.labels_file));
   return {};
 }
 
@@ -127,8 +127,8 @@ Result<void> OutputReport::rank(const Sample& sample, const std::vector<HostTens
   const auto classes =
       std::find_if(forms.begin(), forms.end(), [](const auto& form) { return form.kind == OutputKind::classes; });
   if (classes == forms.end()) {
-    return bad(fmt::format("--top: no output is a list of classes, one value a class for each input; there are{}",
-                           listed(network_, outputs)));
+    return invalid(fmt::format("--top: no output is a list of classes, one value a class for each input; there are{}",
+                               listed(network_, outputs)));
   }
   const auto index = static_cast<std::size_t>(classes - forms.begin());
   ranked_output_ = network_.outputs()[index].name;
@@ -167,8 +167,8 @@ Result<void> OutputReport::label(const Sample& sample, std::size_t index, const 
   if (!labels.ok()) return labels.error().within(fmt::format("output '{}'", name));
   if (flags_.argmax) {
     if (flags_.top == 0 && !flags_.labels.empty() && flags_.labels.size() != labels->counts.size()) {
-      return bad(fmt::format("--labels: the file has {} lines, output '{}' {} labels", flags_.labels.size(), name,
-                             labels->counts.size()));
+      return invalid(fmt::format("--labels: the file has {} lines, output '{}' {} labels", flags_.labels.size(), name,
+                                 labels->counts.size()));
     }
     labels_.push_back({sample.name, name, labels->rule, labels->counts});
     json["argmax"] = {{"dims", labels->tensor.desc.dims}, {"rule", labels->rule}, {"counts", labels->counts}};
@@ -212,8 +212,8 @@ Result<void> OutputReport::add(const Sample& sample, const std::vector<HostTenso
   if (flags_.top > 0) CONVOY_CHECK(rank(sample, outputs, forms, json));
   const bool any_map = std::any_of(forms.begin(), forms.end(), [](const auto& f) { return f.kind == OutputKind::map; });
   if (flags_.argmax && !any_map) {
-    return bad(fmt::format("--argmax: no output has values for each pixel or voxel of the input; there are{}",
-                           listed(network_, outputs)));
+    return invalid(fmt::format("--argmax: no output has values for each pixel or voxel of the input; there are{}",
+                               listed(network_, outputs)));
   }
   std::optional<io::ValueRange> range;
   if (flags_.range.size() == 2) range = {flags_.range[0], flags_.range[1]};

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <map>
 
+#include "base/errors.h"
 #include "cli/output_form.h"
 #include "core/text.h"
 
 namespace convoy::cli {
 namespace {
-
-Error bad(const std::string& text) { return {ErrorCode::invalid_argument, text}; }
 
 // Sizes for dims that are free until inputs are there: the same for the same symbol.
 class LikelySizes {
@@ -145,12 +144,12 @@ Result<PictureSettings> picture_settings(const Network& network, const PictureFl
   } else {
     const auto side = parse_integer(flags.resize);
     if (!side.ok() || *side < 1 || *side > io::kMaxPictureSide) {
-      return bad(fmt::format("--resize {}: give exact, cover, none or the size of the shorter side", flags.resize));
+      return invalid(fmt::format("--resize {}: give exact, cover, none or the size of the shorter side", flags.resize));
     }
     options.resize = io::ResizeMode::shorter_side;
     options.shorter_side = static_cast<int>(*side);
   }
-  if (flags.raw && flags.scale != 0) return bad("--raw and --scale: --raw is --scale 1; give one of them");
+  if (flags.raw && flags.scale != 0) return invalid("--raw and --scale: --raw is --scale 1; give one of them");
   options.channels_at = channels_at(flags.layout);
   options.bgr = flags.bgr || metadata_of(network, "Image.BitmapPixelFormat") == "Bgr8";
   options.mean = flags.mean;

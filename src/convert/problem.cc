@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/errors.h"
 #include "convert/convert.h"
 #include "core/text.h"
 
@@ -12,8 +13,6 @@ namespace convoy {
 namespace {
 
 constexpr std::string_view kPrefix = "convert";
-
-Error invalid(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
 }  // namespace
 

@@ -1,12 +1,11 @@
 #include <algorithm>
 
+#include "base/errors.h"
 #include "convoy/engine.h"
 #include "core/text.h"
 
 namespace convoy {
 namespace {
-
-Error invalid(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
 bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {

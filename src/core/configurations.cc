@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/errors.h"
 #include "convoy/engine.h"
 #include "core/text.h"
 
@@ -9,8 +10,6 @@ namespace convoy {
 namespace {
 
 constexpr std::size_t kMostNamed = 12;  // configurations in an error
-
-Error no(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
 const KnobSetting* find(const KnobValues& values, std::string_view name) {
   const auto found = std::find_if(values.begin(), values.end(), [&](const KnobValue& v) { return v.name == name; });
@@ -28,13 +27,13 @@ std::string joined(const Values& values, Text text) {
 std::optional<Error> fault_of(const KnobValue& value, const std::vector<Knob>& knobs) {
   const auto knob = std::find_if(knobs.begin(), knobs.end(), [&](const Knob& k) { return k.name == value.name; });
   if (knob == knobs.end()) {
-    if (knobs.empty()) return no("knob " + quoted(value.name) + ": this engine has no knobs for this problem");
-    return no("knob " + quoted(value.name) + " is unknown; this engine has " +
-              joined(knobs, [](const Knob& each) { return each.name; }));
+    if (knobs.empty()) return invalid("knob " + quoted(value.name) + ": this engine has no knobs for this problem");
+    return invalid("knob " + quoted(value.name) + " is unknown; this engine has " +
+                   joined(knobs, [](const Knob& each) { return each.name; }));
   }
   if (std::find(knob->values.begin(), knob->values.end(), value.value) != knob->values.end()) return std::nullopt;
-  return no("knob " + value.name + "=" + print(value.value) + ": the values for this problem are " +
-            joined(knob->values, [](const KnobSetting& each) { return print(each); }));
+  return invalid("knob " + value.name + "=" + print(value.value) + ": the values for this problem are " +
+                 joined(knob->values, [](const KnobSetting& each) { return print(each); }));
 }
 
 }  // namespace
@@ -100,12 +99,12 @@ Result<KnobValues> completed(const KnobValues& values, const Configurations& con
   std::vector<KnobValues> named = configurations.listed;
   const bool more = named.size() > kMostNamed;
   if (more) named.resize(kMostNamed);
-  return no("these knob values don't go together; the configurations for this problem are " +
-            joined(named,
-                   [](const KnobValues& each) {
-                     return print(Candidate{"", each});
-                   }) +
-            (more ? ", ..." : ""));
+  return invalid("these knob values don't go together; the configurations for this problem are " +
+                 joined(named,
+                        [](const KnobValues& each) {
+                          return print(Candidate{"", each});
+                        }) +
+                 (more ? ", ..." : ""));
 }
 
 std::int64_t knob_or(const KnobValues& values, std::string_view name, std::int64_t fallback) {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/checked.h"
+#include "base/errors.h"
 #include "core/text.h"
 
 namespace convoy {
@@ -29,8 +30,6 @@ constexpr std::array<ActivationRow, 14> kActivations = {{{"identity", false, fal
                                                          {"gelu_tanh", false, false},
                                                          {"mish", false, false}}};
 constexpr std::array<std::string_view, 3> kPasses = {"fprop", "dgrad", "wgrad"};
-
-Error invalid(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
 std::string window_text(std::int64_t in, std::int64_t filter, std::int64_t pre, std::int64_t post, std::int64_t stride,
                         std::int64_t dilation) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "base/errors.h"
 #include "convoy/convolution.h"
 #include "core/math_mode.h"
 #include "core/text.h"
@@ -12,8 +13,6 @@ namespace convoy {
 namespace {
 
 using Parser = Result<void> (*)(std::string_view value, ConvProblem& p);
-
-Error invalid(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
 // The accumulator that the tensors' types call for.
 DataType default_compute(const ConvProblem& p) {

@@ -3,12 +3,12 @@
 #include <charconv>
 #include <system_error>
 
+#include "base/errors.h"
+
 namespace convoy {
 namespace {
 
 constexpr std::size_t kMostDims = 16;  // keeps what is kept of a hostile text, and the errors about it, short
-
-Error invalid(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
 template <class T>
 Result<T> parse_number(std::string_view text, const char* what) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/errors.h"
 #include "core/nearest.h"
 #include "core/text.h"
 #include "ops/operator_row.h"
@@ -14,8 +15,6 @@
 
 namespace convoy::ops {
 namespace {
-
-Error invalid(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
 // ---- texts
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/errors.h"
+
 namespace convoy::solver {
 namespace {
-
-Error invalid(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
 // An index of a cost that is none, or -1.
 int first_invalid(const std::vector<double>& costs) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/clock.h"
+#include "base/errors.h"
 #include "solver/bound.h"
 #include "solver/branch_and_bound.h"
 #include "solver/elimination.h"
@@ -16,8 +17,6 @@ namespace {
 
 // Of the sum of absolute costs: costs that are moved through a large graph may be off by some 1e-13 of it.
 constexpr double kTolerance = 1e-10;
-
-Error unsupported(std::string message) { return {ErrorCode::unsupported, std::move(message)}; }
 
 // The sum of absolute costs of an assignment; where there is none, of the largest alternatives.
 double magnitude(const Graph& graph, const std::vector<int>& choice) {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/errors.h"
 #include "convoy/network_plan.h"
 #include "core/math_mode.h"
 #include "core/text.h"
@@ -24,13 +25,11 @@ constexpr std::array<std::string_view, 5> kKinds{"conv", "op", "relabel", "inpla
 constexpr std::string_view kThreads = "threads=";  // of a line where they are not the header's
 constexpr std::array<std::string_view, 3> kSources{"predicted", "measured", "-"};
 
-Error bad(std::string text) { return {ErrorCode::invalid_argument, std::move(text)}; }
-
 bool costs_nothing(const NetworkPlanLine& line) { return line.kind == "relabel" || line.kind == "inplace"; }
 
 // Takes the quoted name that `rest` begins with.
 Result<std::string> take_quoted(std::string_view& rest) {
-  const Error open = bad("a name in double quotes is expected");
+  const Error open = invalid("a name in double quotes is expected");
   if (!rest.starts_with('"')) return open;
   std::string name;
   for (std::size_t i = 1; i < rest.size(); ++i) {
@@ -50,7 +49,7 @@ Result<std::string> take_quoted(std::string_view& rest) {
       name += rest[i];
     }
   }
-  return bad("the name's closing quote is missing");
+  return invalid("the name's closing quote is missing");
 }
 
 std::string_view take_word(std::string_view& rest) {
@@ -86,48 +85,48 @@ Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::
   } else if (field == "threads") {
     CONVOY_TRY(const std::int64_t threads, parse_integer(take_word(rest)));
     if (threads < 1 || threads > 1 << 16) {
-      return bad(fmt::format("threads {} is out of range", threads));
+      return invalid(fmt::format("threads {} is out of range", threads));
     }
     header.threads = static_cast<int>(threads);
   } else if (field == "isa") {
     CONVOY_TRY(header.isa, parse_isa(take_word(rest)));
   } else if (field == "math") {
     const auto math = parse_math_mode(take_word(rest));
-    if (!math.ok()) return bad("math " + math.error().message);
+    if (!math.ok()) return invalid("math " + math.error().message);
     header.math = *math;
   } else if (field == "precision") {
     CONVOY_TRY(header.precision, parse_data_type(take_word(rest)));
     if (header.precision != DataType::bf16 && header.precision != DataType::f16) {
-      return bad(fmt::format("precision {}: it is bf16 or f16", name_of(header.precision)));
+      return invalid(fmt::format("precision {}: it is bf16 or f16", name_of(header.precision)));
     }
   } else if (field == "graph") {
     const std::string_view word = take_word(rest);
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), header.graph, 16);
     if (error != std::errc() || end != word.data() + word.size()) {
-      return bad(fmt::format("graph {} is no hexadecimal number", quoted(word)));
+      return invalid(fmt::format("graph {} is no hexadecimal number", quoted(word)));
     }
   } else if (field == "parts") {
     CONVOY_TRY(header.parts, parse_batch_parts(take_word(rest)));
   } else if (field == "device") {
     CONVOY_TRY(header.device, take_quoted(rest));
   } else {
-    return bad(fmt::format(
+    return invalid(fmt::format(
         "{} is unknown: network, input, threads, isa, math, precision, graph, parts, device, or a node's conv, op, "
         "relabel, inplace or convert",
         quoted(field)));
   }
-  if (!rest.empty()) return bad(fmt::format("{} is too much", quoted(rest)));
+  if (!rest.empty()) return invalid(fmt::format("{} is too much", quoted(rest)));
   return {};
 }
 
 Result<std::optional<Cost>> read_cost(std::string_view cost, std::string_view source) {
   if (std::ranges::find(kSources, source) == kSources.end()) {
-    return bad(fmt::format("a cost's source {}: it is predicted, measured or -", quoted(source)));
+    return invalid(fmt::format("a cost's source {}: it is predicted, measured or -", quoted(source)));
   }
   if (cost == "-") return std::optional<Cost>();
   const auto microseconds = cost.ends_with("us") ? parse_double(cost.substr(0, cost.size() - 2)) : parse_double("");
   if (!microseconds.ok()) {
-    return bad(fmt::format("cost {} is no number of us", quoted(cost)));
+    return invalid(fmt::format("cost {} is no number of us", quoted(cost)));
   }
   return std::optional(Cost{*microseconds * 1e-6, source == "measured"});
 }
@@ -135,11 +134,11 @@ Result<std::optional<Cost>> read_cost(std::string_view cost, std::string_view so
 // "threads=1", where the header says `all`.
 Result<bool> reads_one_thread(std::string_view kind, std::string_view word, int all) {
   if (kind == "convert") {
-    return bad(fmt::format("{}: a {} has none of its own", word, kind));
+    return invalid(fmt::format("{}: a {} has none of its own", word, kind));
   }
   const auto threads = parse_integer(word.substr(kThreads.size()));
   if (!threads.ok() || (*threads != 1 && *threads != all)) {
-    return bad(fmt::format("{}: it is 1, or all {}", word, all));
+    return invalid(fmt::format("{}: it is 1, or all {}", word, all));
   }
   return *threads < all;
 }
@@ -156,13 +155,14 @@ Result<NetworkPlanLine> read_node(int number, std::string_view kind, std::string
   }
   const std::string_view cost = take_word(rest), source = take_word(rest);
   if (source.empty()) {
-    return bad(fmt::format("a column is missing: {} \"NAME\" RUNS-ON TYPE,LAYOUT -> TYPE,LAYOUT COST SOURCE", kind));
+    return invalid(
+        fmt::format("a column is missing: {} \"NAME\" RUNS-ON TYPE,LAYOUT -> TYPE,LAYOUT COST SOURCE", kind));
   }
   if (arrow != "->") {
-    return bad(fmt::format("{} where -> is expected", quoted(arrow)));
+    return invalid(fmt::format("{} where -> is expected", quoted(arrow)));
   }
   CONVOY_TRY(line.cost, read_cost(cost, source));
-  if (!rest.empty()) return bad(fmt::format("{} is too much", quoted(rest)));
+  if (!rest.empty()) return invalid(fmt::format("{} is too much", quoted(rest)));
   return line;
 }
 
@@ -231,10 +231,10 @@ Result<NetworkPlan> parse_plan(std::string_view text) {
     const std::string_view word = take_word(rest);
     if (!begun) {
       if (word != "convoy-plan")
-        return at_line(number, bad(fmt::format("a plan begins with 'convoy-plan {}'", kVersion)));
+        return at_line(number, invalid(fmt::format("a plan begins with 'convoy-plan {}'", kVersion)));
       if (rest != kVersion) {
         return at_line(number,
-                       bad(fmt::format("version {} of plans is not known here, {} is", quoted(rest), kVersion)));
+                       invalid(fmt::format("version {} of plans is not known here, {} is", quoted(rest), kVersion)));
       }
       begun = true;
       continue;
@@ -245,14 +245,14 @@ Result<NetworkPlan> parse_plan(std::string_view text) {
       plan.lines.push_back(std::move(*line));
       continue;
     }
-    if (!plan.lines.empty()) return at_line(number, bad(fmt::format("{} behind the first node", quoted(word))));
+    if (!plan.lines.empty()) return at_line(number, invalid(fmt::format("{} behind the first node", quoted(word))));
     if (word != "input" && !seen.emplace(word).second)
-      return at_line(number, bad(fmt::format("{} again", quoted(word))));
+      return at_line(number, invalid(fmt::format("{} again", quoted(word))));
     if (auto read = read_field(plan.header, word, rest); !read.ok()) return at_line(number, read.error());
   }
-  if (!begun) return bad("it is empty");
+  if (!begun) return invalid("it is empty");
   for (const std::string_view field : {"threads", "isa", "math", "graph"}) {
-    if (!seen.contains(field)) return bad(fmt::format("it has no line '{}'", field));
+    if (!seen.contains(field)) return invalid(fmt::format("it has no line '{}'", field));
   }
   return plan;
 }

@@ -4,14 +4,13 @@
 
 #include <utility>
 
+#include "base/errors.h"
 #include "core/empty.h"
 #include "core/stages.h"
 #include "device/device.h"
 
 namespace convoy::selection {
 namespace {
-
-Error argument_error(std::string message) { return {ErrorCode::invalid_argument, std::move(message)}; }
 
 bool aligned(const void* pointer, std::int64_t alignment) {
   return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(alignment) == 0;
@@ -61,23 +60,22 @@ class CheckedPlan final : public ConvPlan, public HasStages {
       if (w_zero_given_) CONVOY_CHECK(check("w_zero_points", args.w_zero_points, "has them given"));
     }
     if (context.workspace_bytes < workspace_bytes_) {
-      return argument_error(fmt::format("workspace_bytes={}: {} needs {}", context.workspace_bytes,
-                                        print(plan_->candidate()), workspace_bytes_));
+      return invalid(fmt::format("workspace_bytes={}: {} needs {}", context.workspace_bytes, print(plan_->candidate()),
+                                 workspace_bytes_));
     }
-    if (workspace_bytes_ > 0 && context.workspace == nullptr) return argument_error("workspace is null");
+    if (workspace_bytes_ > 0 && context.workspace == nullptr) return invalid("workspace is null");
     if (workspace_bytes_ > 0) {
       if (!aligned(context.workspace, static_cast<std::int64_t>(device_.alignment()))) {
-        return argument_error(fmt::format("workspace is not aligned to {} bytes", device_.alignment()));
+        return invalid(fmt::format("workspace is not aligned to {} bytes", device_.alignment()));
       }
       CONVOY_CHECK(device_.check_pointer(context.workspace, "workspace"));
     }
     if (context.queue.kind() != device_.kind()) {
-      return argument_error(fmt::format("queue is of the kind {}, the plan was made for {}",
-                                        name_of(context.queue.kind()), device_.name()));
+      return invalid(fmt::format("queue is of the kind {}, the plan was made for {}", name_of(context.queue.kind()),
+                                 device_.name()));
     }
     if (device_.kind() == DeviceKind::cpu && context.team().size() > threads_) {
-      return argument_error(
-          fmt::format("team.size()={}: the plan was made for {} threads", context.team().size(), threads_));
+      return invalid(fmt::format("team.size()={}: the plan was made for {} threads", context.team().size(), threads_));
     }
     return out_.needed ? plan_->execute(args, context) : Result<void>{};
   }
@@ -92,12 +90,11 @@ class CheckedPlan final : public ConvPlan, public HasStages {
 
   Result<void> check(const Operand& operand, const void* pointer) const {
     if (!operand.needed) return {};
-    if (pointer == nullptr)
-      return argument_error(fmt::format("{} is null, and {} needs it", operand.name, name_of(pass_)));
+    if (pointer == nullptr) return invalid(fmt::format("{} is null, and {} needs it", operand.name, name_of(pass_)));
     if (!aligned(pointer, operand.alignment)) {
       const auto address = reinterpret_cast<std::uintptr_t>(pointer);
       const std::uintptr_t actual = address & -address;  // its lowest bit
-      return argument_error(
+      return invalid(
           fmt::format("{0}: pointer {1} is aligned to {2} bytes, the problem says {3}: set {4}.alignment = "
                       "{2}, or align={2} in the problem string",
                       operand.name, pointer, actual, operand.alignment, operand.described));
@@ -107,7 +104,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
 
   // What is read a channel at a time; `why` is what of the problem needs it.
   Result<void> check(const char* name, const void* pointer, const char* why) const {
-    if (pointer == nullptr) return argument_error(fmt::format("{} is null, and the problem {}", name, why));
+    if (pointer == nullptr) return invalid(fmt::format("{} is null, and the problem {}", name, why));
     return device_.check_pointer(pointer, name);
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/errors.h"
 #include "convoy/selection_check.h"
 #include "core/declared_names.h"
 #include "core/nearest.h"
@@ -38,8 +39,6 @@ bool is_known(std::string_view name, const Names& globs) {
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return glob_matches(glob, name); });
 }
 
-Error bad_name(std::string what) { return {ErrorCode::invalid_argument, std::move(what)}; }
-
 bool same_text(std::string_view written, std::string_view known) { return written == known; }
 
 // `matches`: whether what is written means a word. A glob means several.
@@ -49,14 +48,14 @@ Result<void> check_setting(std::string_view engine, const KnobValue& value, cons
   const std::string* const word = value.value.word();
   if (words.empty()) {
     if (word == nullptr) return {};
-    return bad_name(fmt::format("{}: knob {} is a number, not {}", engine, value.name, quoted(*word)));
+    return invalid(fmt::format("{}: knob {} is a number, not {}", engine, value.name, quoted(*word)));
   }
   if (word != nullptr && std::ranges::any_of(words, [&](const std::string& each) { return matches(*word, each); })) {
     return {};
   }
   const std::string meant = word != nullptr ? did_you_mean(*word, words) : std::string();
-  return bad_name(fmt::format("{}: knob {} has no value {}{}", engine, value.name, quoted(print(value.value)),
-                              meant.empty() ? fmt::format("; it has {}", fmt::join(words, ", ")) : meant));
+  return invalid(fmt::format("{}: knob {} has no value {}{}", engine, value.name, quoted(print(value.value)),
+                             meant.empty() ? fmt::format("; it has {}", fmt::join(words, ", ")) : meant));
 }
 
 // The engine may have the knob, set so.
@@ -68,16 +67,16 @@ Result<void> check_knob(const Engine& engine, const KnobValue& value, Meaning ma
   const auto knob = std::find_if(declared.begin(), declared.end(),
                                  [&](const DeclaredKnob& each) { return glob_matches(each.name, value.name); });
   if (knob != declared.end()) return check_setting(name, value, knob->words, matches);
-  if (names.empty()) return bad_name(fmt::format("{} has no knobs, so no {}", name, quoted(value.name)));
+  if (names.empty()) return invalid(fmt::format("{} has no knobs, so no {}", name, quoted(value.name)));
   const std::string meant = did_you_mean(value.name, names);
-  return bad_name(fmt::format("{} has no knob {}{}", name, quoted(value.name),
-                              meant.empty() ? fmt::format("; it has {}", fmt::join(names, ", ")) : meant));
+  return invalid(fmt::format("{} has no knob {}{}", name, quoted(value.name),
+                             meant.empty() ? fmt::format("; it has {}", fmt::join(names, ", ")) : meant));
 }
 
 // "engine=cpu.*" of an entry of --engines.
 Result<void> check_term(const Engine& engine, std::string_view term) {
   const std::size_t equals = term.find('=');
-  if (equals == std::string_view::npos) return bad_name(fmt::format("{} is not KNOB=VALUE", quoted(term)));
+  if (equals == std::string_view::npos) return invalid(fmt::format("{} is not KNOB=VALUE", quoted(term)));
   const std::string_view text = term.substr(equals + 1);
   KnobValue value{std::string(term.substr(0, equals)), text};
   if (const auto number = parse_integer(text); number.ok()) value.value = *number;
@@ -93,13 +92,13 @@ Result<void> check_term(const Engine& engine, std::string_view term) {
 // Some engine must match, and one of them may have each of the knobs; the error is that of the first.
 Result<void> check_engine_entry(std::string_view text, std::span<const Engine* const> engines) {
   const EngineEntry entry = parse_engine_entry(text);
-  if (!entry.closed) return bad_name(fmt::format("{} does not end in '}}'", quoted(text)));
+  if (!entry.closed) return invalid(fmt::format("{} does not end in '}}'", quoted(text)));
   std::vector<const Engine*> named;
   std::ranges::copy_if(engines, std::back_inserter(named),
                        [&](const Engine* engine) { return glob_matches(entry.engine, engine->info().name); });
   if (named.empty()) {
-    return bad_name(fmt::format("{} matches no engine{} {}", quoted(entry.engine),
-                                did_you_mean(entry.engine, engine_names(engines)), kListEngines));
+    return invalid(fmt::format("{} matches no engine{} {}", quoted(entry.engine),
+                               did_you_mean(entry.engine, engine_names(engines)), kListEngines));
   }
   for (const std::string_view term : entry.terms) {
     const Result<void> first = check_term(*named.front(), term);
@@ -133,8 +132,8 @@ Result<void> check_note_globs(std::string_view list, std::span<const Engine* con
     const auto means = [&](const std::string& note) { return glob_matches(entry, note); };
     if (is_known(entry, notes) || std::ranges::any_of(notes, means)) continue;
     const std::string meant = did_you_mean(entry, notes);
-    return bad_name(fmt::format("{} matches no note{}", quoted(entry),
-                                meant.empty() ? fmt::format("; there are {}", fmt::join(notes, ", ")) : meant));
+    return invalid(fmt::format("{} matches no note{}", quoted(entry),
+                               meant.empty() ? fmt::format("; there are {}", fmt::join(notes, ", ")) : meant));
   }
   return {};
 }

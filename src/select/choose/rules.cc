@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 
+#include "base/errors.h"
 #include "convoy/selection_check.h"
 #include "core/nearest.h"
 #include "select/choose/glob.h"
@@ -21,8 +22,6 @@ std::string_view trimmed(std::string_view text) {
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
-
-Error bad_pattern(std::string what) { return {ErrorCode::invalid_argument, std::move(what)}; }
 
 constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyz_";
 constexpr std::string_view kOperatorCharacters = "=!<>";
@@ -74,10 +73,10 @@ bool holds(Comparison comparison, double a, double b) {
 Result<RulePattern> RulePattern::parse(std::string_view text) {
   RulePattern pattern;
   text = trimmed(text);
-  if (text.empty()) return bad_pattern("the pattern is empty");
+  if (text.empty()) return invalid("the pattern is empty");
   if (!is_terms(text)) {
     if (text.find_first_of(" \t") != std::string_view::npos) {
-      return bad_pattern(fmt::format("'{}' is neither a glob nor terms FIELD=VALUE", text));
+      return invalid(fmt::format("'{}' is neither a glob nor terms FIELD=VALUE", text));
     }
     pattern.glob_ = text;
     return pattern;
@@ -99,26 +98,25 @@ Result<RulePattern::Term> RulePattern::parse_term(std::string_view text) {
   if (field == fields.end()) {
     std::vector<std::string> names;
     for (const RuleFieldInfo& each : fields) names.emplace_back(each.name);
-    return bad_pattern(fmt::format("'{}': '{}' is not a field{} (convoy list rule-fields shows all)", text, name,
-                                   did_you_mean(name, names)));
+    return invalid(fmt::format("'{}': '{}' is not a field{} (convoy list rule-fields shows all)", text, name,
+                               did_you_mean(name, names)));
   }
   const auto comparison = std::find_if(kComparisons.begin(), kComparisons.end(),
                                        [&](const auto& candidate) { return rest.starts_with(candidate.first); });
   if (comparison == kComparisons.end()) {
-    return bad_pattern(fmt::format("'{}' is not of the form FIELD=VALUE (or !=, <, <=, >, >=)", text));
+    return invalid(fmt::format("'{}' is not of the form FIELD=VALUE (or !=, <, <=, >, >=)", text));
   }
   Term term{&*field, comparison->second, std::string(rest.substr(comparison->first.size())), std::nullopt};
-  if (term.value.empty())
-    return bad_pattern(fmt::format("'{}': there is no value after '{}'", text, comparison->first));
+  if (term.value.empty()) return invalid(fmt::format("'{}': there is no value after '{}'", text, comparison->first));
   double number = 0;
   const char* const end = term.value.data() + term.value.size();
   const auto parsed = std::from_chars(term.value.data(), end, number);
   if (parsed.ec == std::errc{} && parsed.ptr == end) term.number = number;
   const bool ordered = term.comparison != Comparison::equal && term.comparison != Comparison::not_equal;
   if (ordered && !field->numeric) {
-    return bad_pattern(fmt::format("'{}': {} has no order; '=' and '!=' compare it with a glob", text, name));
+    return invalid(fmt::format("'{}': {} has no order; '=' and '!=' compare it with a glob", text, name));
   }
-  if (ordered && !term.number) return bad_pattern(fmt::format("'{}': '{}' is not a number", text, term.value));
+  if (ordered && !term.number) return invalid(fmt::format("'{}': '{}' is not a number", text, term.value));
   return term;
 }
 

@@ -12,6 +12,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/errors.h"
 #include "core/file_signature.h"
 #include "core/text.h"
 #include "network/graph/composite.h"
@@ -35,9 +36,6 @@ using ::onnx::ValueInfoProto;
 constexpr const char* kSizeKey = "convoy.size.";
 // Up to here each operator's changes have been read, and followed or refused; what a later set changes is not known.
 constexpr int kNewestOpset = 28;
-
-Error bad(const std::string& text) { return {ErrorCode::corrupt, text}; }
-Error unsupported(const std::string& text) { return {ErrorCode::unsupported, text}; }
 
 // ONNX's own domain has two spellings.
 std::string canonical_domain(const std::string& domain) { return domain == "ai.onnx" ? std::string() : domain; }
@@ -172,7 +170,7 @@ class Importer {
     for (const auto& entry : model_.opset_import()) {
       const std::int64_t version = entry.version();
       if (version < 1 || version > 1000) {
-        return bad("opset_import of domain '" + entry.domain() + "': version=" + std::to_string(version));
+        return corrupt("opset_import of domain '" + entry.domain() + "': version=" + std::to_string(version));
       }
       opsets_[canonical_domain(entry.domain())] = static_cast<int>(version);
     }
@@ -219,7 +217,7 @@ class Importer {
   Result<int> declare(const std::string& value, const std::string& by) {
     const int id = graph_.add_value(value);
     const auto [entry, added] = ids_.try_emplace(value, id);
-    if (!added) return bad(by + ": the name '" + value + "' is taken by another value");
+    if (!added) return corrupt(by + ": the name '" + value + "' is taken by another value");
     return id;
   }
 
@@ -230,7 +228,7 @@ class Importer {
     for (int i = 0; i < proto().initializer_size(); ++i) {
       TensorProto& tensor = *proto().mutable_initializer(i);
       const std::string what = "initializer '" + tensor.name() + "'";
-      if (tensor.name().empty()) return bad("initializer " + std::to_string(i) + " has no name");
+      if (tensor.name().empty()) return corrupt("initializer " + std::to_string(i) + " has no name");
       CONVOY_TRY(const int id, declare(tensor.name(), what));
       if (const auto given = given_.find(tensor.name()); given != given_.end()) {
         set_constant(id, std::move(given->second));
@@ -257,12 +255,12 @@ class Importer {
   Result<void> read_inputs() {
     std::set<std::string> seen;
     for (const ValueInfoProto& info : proto().input()) {
-      if (info.name().empty()) return bad("a graph input has no name");
-      if (!seen.insert(info.name()).second) return bad("graph input '" + info.name() + "' is declared twice");
+      if (info.name().empty()) return corrupt("a graph input has no name");
+      if (!seen.insert(info.name()).second) return corrupt("graph input '" + info.name() + "' is declared twice");
       if (ids_.contains(info.name())) continue;  // an input with an initializer is a weight
       CONVOY_TRY(NetworkValue value, value_of(info, "graph input"));
       if (around_ == nullptr && !info.type().has_tensor_type()) {
-        return bad("graph input '" + info.name() + "' has no tensor type");
+        return corrupt("graph input '" + info.name() + "' has no tensor type");
       }
       CONVOY_CHECK(propose_sizes(value));
       CONVOY_TRY(const int id, declare(info.name(), "graph input '" + info.name() + "'"));
@@ -280,7 +278,7 @@ class Importer {
       if (entry == graph_.info.metadata.end()) continue;
       const auto size = parse_integer(entry->second);
       if (!size.ok() || *size < 1) {
-        return bad("metadata " + entry->first + ": '" + entry->second + "' is not a size");
+        return corrupt("metadata " + entry->first + ": '" + entry->second + "' is not a size");
       }
       value.proposed_dims[i] = *size;
     }
@@ -307,7 +305,7 @@ class Importer {
     const std::string what = network::describe(node);
     const auto opset = opsets_.find(node.desc.domain);
     if (opset == opsets_.end()) {
-      return bad(what + ": the model imports no opset of domain '" + node.desc.domain + "'");
+      return corrupt(what + ": the model imports no opset of domain '" + node.desc.domain + "'");
     }
     node.desc.opset = opset->second;
     for (int i = 0; i < proto_node.input_size(); ++i) {
@@ -318,7 +316,7 @@ class Importer {
       }
       const auto id = find(input);
       if (!id) {
-        return bad(fmt::format("{}: input {} '{}' is no graph input, initializer or node output", what, i, input));
+        return corrupt(fmt::format("{}: input {} '{}' is no graph input, initializer or node output", what, i, input));
       }
       node.inputs.push_back(*id);
     }
@@ -326,14 +324,14 @@ class Importer {
       node.outputs.push_back(output.empty() ? kAbsent : ids_.at(output));
     }
     node.desc.output_count = static_cast<int>(node.outputs.size());
-    if (node.outputs.empty()) return bad(what + ": no outputs");
+    if (node.outputs.empty()) return corrupt(what + ": no outputs");
     CONVOY_CHECK(read_bodies(proto_node, node));
     for (const AttributeProto& attribute : proto_node.attribute()) {
       if (std::ranges::find(body_attributes(proto_node), attribute.name()) != body_attributes(proto_node).end())
         continue;
       CONVOY_TRY(ops::Attribute value, read_attribute(attribute, what));
       if (!node.desc.attributes.emplace(attribute.name(), std::move(value)).second) {
-        return bad(what + ": attribute '" + attribute.name() + "' is given twice");
+        return corrupt(what + ": attribute '" + attribute.name() + "' is given twice");
       }
     }
     proto_node.clear_attribute();
@@ -349,9 +347,9 @@ class Importer {
     const std::string what = network::describe(node);
     const bool loop = node.desc.op == "Loop";
     if (loop && node.inputs.size() < 2) node.inputs.resize(2, kAbsent);
-    if (!loop && (node.inputs.size() != 1 || node.inputs[0] == kAbsent)) return bad(what + ": needs one input");
+    if (!loop && (node.inputs.size() != 1 || node.inputs[0] == kAbsent)) return corrupt(what + ": needs one input");
     for (std::size_t i = 2; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] == kAbsent) return bad(fmt::format("{}: input {} is left out", what, i));
+      if (node.inputs[i] == kAbsent) return corrupt(fmt::format("{}: input {} is left out", what, i));
     }
     const std::size_t own_inputs = loop ? node.inputs.size() : 0;
     const std::size_t own_outputs = loop ? node.inputs.size() - 1 : node.outputs.size();  // at least
@@ -359,17 +357,17 @@ class Importer {
     for (const std::string_view name : names) {
       const auto attribute = std::ranges::find(*proto_node.mutable_attribute(), name, &AttributeProto::name);
       if (attribute == proto_node.mutable_attribute()->end() || !attribute->has_g()) {
-        return bad(fmt::format("{} has no {}", what, name));
+        return corrupt(fmt::format("{} has no {}", what, name));
       }
       auto body = Importer(*attribute->mutable_g(), *this).run_body(node.desc.name);
       if (!body.ok()) return body.error().within(fmt::format("{}, {}", what, name));
       const Graph& graph = body->graph;
       if (const std::size_t own = graph.inputs.size() - body->captured.size(); own != own_inputs) {
-        return bad(fmt::format("{}: {} has {} inputs, it must have {}", what, name, own, own_inputs));
+        return corrupt(fmt::format("{}: {} has {} inputs, it must have {}", what, name, own, own_inputs));
       }
       const std::size_t wanted = loop ? node.outputs.size() + 1 : node.outputs.size();
       if (graph.outputs.size() != wanted || graph.outputs.size() < own_outputs) {
-        return bad(
+        return corrupt(
             fmt::format("{}: {} has {} outputs, the node {}", what, name, graph.outputs.size(), node.outputs.size()));
       }
       graph_.file_nodes += graph.file_nodes;
@@ -447,11 +445,11 @@ class Importer {
 
   Result<void> read_constant(const Node& node) {
     const std::string what = network::describe(node);
-    if (node.outputs.size() != 1 || node.outputs[0] == kAbsent) return bad(what + ": needs one output");
-    if (node.desc.attributes.size() != 1) return bad(what + ": needs exactly one value attribute");
+    if (node.outputs.size() != 1 || node.outputs[0] == kAbsent) return corrupt(what + ": needs one output");
+    if (node.desc.attributes.size() != 1) return corrupt(what + ": needs exactly one value attribute");
     const auto& [key, attribute] = *node.desc.attributes.begin();
     const auto count = [](const auto& values) { return Dims{static_cast<std::int64_t>(values.size())}; };
-    Result<HostTensor> tensor = bad(what + ": attribute '" + key + "' is of the wrong kind");
+    Result<HostTensor> tensor = corrupt(what + ": attribute '" + key + "' is of the wrong kind");
     if (const auto* value = std::get_if<HostTensor>(&attribute); key == "value" && value) {
       tensor = *value;
     } else if (const auto* real = std::get_if<double>(&attribute); key == "value_float" && real) {
@@ -471,13 +469,13 @@ class Importer {
   }
 
   Result<void> read_outputs() {
-    if (proto().output_size() == 0) return bad("the graph has no outputs");
+    if (proto().output_size() == 0) return corrupt("the graph has no outputs");
     std::set<std::string> seen;
     for (const ValueInfoProto& info : proto().output()) {
       const auto id = find(info.name());
-      if (!id) return bad("graph output '" + info.name() + "' is no graph input, initializer or node output");
+      if (!id) return corrupt("graph output '" + info.name() + "' is no graph input, initializer or node output");
       if (!seen.insert(info.name()).second && around_ == nullptr) {
-        return bad("graph output '" + info.name() + "' is declared twice");
+        return corrupt("graph output '" + info.name() + "' is declared twice");
       }
       CONVOY_TRY(NetworkValue value, value_of(info, "graph output"));
       graph_.outputs.push_back(*id);
@@ -522,7 +520,7 @@ class Importer {
         }
       }
     }
-    return bad(network::describe(graph_.nodes[at]) + " is part of a cycle: its output reaches its own input");
+    return corrupt(network::describe(graph_.nodes[at]) + " is part of a cycle: its output reaches its own input");
   }
 
   ModelProto& model_;
@@ -540,7 +538,7 @@ class Importer {
 
 Result<Graph> import_model(ModelProto& model, const std::string& name, const std::string& folder,
                            std::span<const GivenInitializer> given) {
-  if (!model.has_graph()) return bad("the model has no graph");
+  if (!model.has_graph()) return corrupt("the model has no graph");
   CONVOY_TRY(TensorsByName in_place, take_given(*model.mutable_graph(), given));
   return Importer(model, folder, std::move(in_place)).run(name);
 }
@@ -549,15 +547,15 @@ namespace {
 
 Result<void> check_size(std::int64_t bytes) {
   if (bytes <= std::numeric_limits<int>::max()) return {};
-  return bad("protobuf messages end at 2 GiB, this has " + std::to_string(bytes) +
-             " bytes: save the weights as external data (onnx.save with save_as_external_data=True)");
+  return corrupt("protobuf messages end at 2 GiB, this has " + std::to_string(bytes) +
+                 " bytes: save the weights as external data (onnx.save with save_as_external_data=True)");
 }
 
 // `first` are the model's first bytes, `bytes` how many there are in all.
 Error not_a_model(std::span<const std::byte> first, std::int64_t bytes) {
   const std::string is = file_signature(first);
-  if (!is.empty()) return bad("not an ONNX model but " + is);
-  return bad("not an ONNX model, or truncated (" + std::to_string(bytes) + " bytes)");
+  if (!is.empty()) return corrupt("not an ONNX model but " + is);
+  return corrupt("not an ONNX model, or truncated (" + std::to_string(bytes) + " bytes)");
 }
 
 }  // namespace

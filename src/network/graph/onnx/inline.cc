@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/errors.h"
 #include "network/graph/onnx/decode.h"
 
 namespace convoy::onnx_io {
@@ -23,8 +24,6 @@ using ::onnx::TensorProto;
 constexpr int kMostCalls = 1 << 17;
 constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 constexpr int kDeepest = 32;
-
-Error bad(const std::string& text) { return {ErrorCode::corrupt, text}; }
 
 std::string canonical(const std::string& domain) { return domain == "ai.onnx" ? std::string() : domain; }
 
@@ -109,7 +108,7 @@ class Inliner {
   Result<void> run() {
     for (const FunctionProto& function : model_.functions()) {
       const Key key{canonical(function.domain()), function.name(), function.overload()};
-      if (!functions_.emplace(key, &function).second) return bad(describe(function) + " is defined twice");
+      if (!functions_.emplace(key, &function).second) return corrupt(describe(function) + " is defined twice");
     }
     CONVOY_CHECK(add_all(0));
     model_.clear_functions();
@@ -176,11 +175,11 @@ class Inliner {
 
   Result<void> call(const FunctionProto& function, const NodeProto& node, int depth) {
     const std::string what = describe(function);
-    if (depth >= kDeepest) return bad(what + " calls itself, or calls are nested more than 32 deep");
+    if (depth >= kDeepest) return corrupt(what + " calls itself, or calls are nested more than 32 deep");
     if (node.input_size() > function.input_size() || node.output_size() > function.output_size()) {
-      return bad(what + " has " + std::to_string(function.input_size()) + " inputs and " +
-                 std::to_string(function.output_size()) + " outputs, a node uses " + std::to_string(node.input_size()) +
-                 " and " + std::to_string(node.output_size()));
+      return corrupt(what + " has " + std::to_string(function.input_size()) + " inputs and " +
+                     std::to_string(function.output_size()) + " outputs, a node uses " +
+                     std::to_string(node.input_size()) + " and " + std::to_string(node.output_size()));
     }
     CONVOY_CHECK(check_opsets(function));
     CONVOY_CHECK(count_call());
@@ -223,15 +222,15 @@ class Inliner {
   }
 
   Result<void> take_branch(const NodeProto& node, bool condition, int depth) {
-    if (depth >= kDeepest) return bad("If nodes are nested more than 32 deep");
+    if (depth >= kDeepest) return corrupt("If nodes are nested more than 32 deep");
     const std::string wanted = condition ? "then_branch" : "else_branch";
     for (const AttributeProto& attribute : node.attribute()) {
       if (attribute.name() != wanted || !attribute.has_g()) continue;
       const GraphProto& branch = attribute.g();
       CONVOY_CHECK(count_call());
       if (branch.output_size() != node.output_size()) {
-        return bad("node '" + node.name() + "' (If): " + wanted + " has " + std::to_string(branch.output_size()) +
-                   " outputs, the node " + std::to_string(node.output_size()));
+        return corrupt("node '" + node.name() + "' (If): " + wanted + " has " + std::to_string(branch.output_size()) +
+                       " outputs, the node " + std::to_string(node.output_size()));
       }
       Names names{prefix_of(node), false, {}};
       for (const TensorProto& tensor : branch.initializer()) names.declare(tensor.name());
@@ -257,7 +256,7 @@ class Inliner {
       }
       return {};
     }
-    return bad("node '" + node.name() + "' (If) has no " + wanted);
+    return corrupt("node '" + node.name() + "' (If) has no " + wanted);
   }
 
   Result<void> add_identity(const std::string& from, const std::string& to) {
@@ -277,13 +276,13 @@ class Inliner {
 
   Result<void> count_call() {
     if (++calls_ <= kMostCalls) return {};
-    return bad("the model's functions amount to more than " + std::to_string(kMostCalls) + " calls");
+    return corrupt("the model's functions amount to more than " + std::to_string(kMostCalls) + " calls");
   }
 
   Result<void> count_bytes(std::size_t bytes) {
     bytes_ += bytes;
     if (bytes_ <= kMostBytes) return {};
-    return bad("the model's functions amount to more than " + std::to_string(kMostBytes) + " bytes");
+    return corrupt("the model's functions amount to more than " + std::to_string(kMostBytes) + " bytes");
   }
 
   ModelProto& model_;
