@@ -15,7 +15,7 @@ namespace {
 
 using testing_support::FakeEngine;
 
-class Select : public testing::Test {
+class Select : public ::testing::Test {
  protected:
   Select() {
     auto parsed = parse_problem("fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3,nchw:pad=1x1");

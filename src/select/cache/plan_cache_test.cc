@@ -20,7 +20,7 @@ ConvProblem layer(std::int64_t channels) {
                         "x3x3,nchw");
 }
 
-class Cache : public testing::Test {
+class Cache : public ::testing::Test {
  protected:
   Cache() { request_.cpu = cpu_features(); }
   PlanSettings settings(SelectionOptions options = {}) { return {{&engine_}, std::move(options), request_}; }

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class CeilingFile : public testing::Test {
+class CeilingFile : public ::testing::Test {
  protected:
   void SetUp() override {
     folder_ = fs::temp_directory_path() / ("convoy_ceiling_test_" + std::to_string(::getpid()));

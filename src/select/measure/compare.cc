@@ -25,11 +25,11 @@ std::vector<std::int32_t> channels_of_storage(const TensorDesc& desc) {
 // The worst element, where element i may lie bound(i) from the exact value before it is rounded; 0: no two values are
 // right.
 template <class Bound>
-Comparison worst_of(const HostTensor& expected, const HostTensor& actual, ThreadTeam& team, Bound bound) {
+OutputDifference worst_of(const HostTensor& expected, const HostTensor& actual, ThreadTeam& team, Bound bound) {
   const DataType type = expected.desc.type;
-  std::vector<Comparison> worsts(static_cast<std::size_t>(team.size()));
+  std::vector<OutputDifference> worsts(static_cast<std::size_t>(team.size()));
   parallel_ranges(team, expected.desc.storage_elements(), [&](std::int64_t begin, std::int64_t end, int thread) {
-    Comparison worst;
+    OutputDifference worst;
     for (std::int64_t i = begin; i < end; ++i) {
       const double a = load_as_double(type, actual.data.get(), i);
       const double b = load_as_double(type, expected.data.get(), i);
@@ -43,14 +43,15 @@ Comparison worst_of(const HostTensor& expected, const HostTensor& actual, Thread
     }
     worsts[static_cast<std::size_t>(thread)] = worst;
   });
-  return *std::max_element(worsts.begin(), worsts.end(),
-                           [](const Comparison& a, const Comparison& b) { return a.max_error < b.max_error; });
+  return *std::max_element(worsts.begin(), worsts.end(), [](const OutputDifference& a, const OutputDifference& b) {
+    return a.max_error < b.max_error;
+  });
 }
 
 }  // namespace
 
-Comparison compare_whole(const HostTensor& expected, const HostTensor& actual, std::span<const double> tolerances,
-                         ThreadTeam& team) {
+OutputDifference compare_whole(const HostTensor& expected, const HostTensor& actual, std::span<const double> tolerances,
+                               ThreadTeam& team) {
   if (std::memcmp(expected.data.get(), actual.data.get(), static_cast<std::size_t>(expected.desc.bytes())) == 0) {
     return {};
   }
@@ -59,7 +60,7 @@ Comparison compare_whole(const HostTensor& expected, const HostTensor& actual, s
   const bool padded = expected.desc.storage_elements() != expected.desc.elements();
   if (!padded && !tolerances.empty()) {
     const double least = *std::min_element(tolerances.begin(), tolerances.end());
-    const Comparison strict = worst_of(expected, actual, team, [&](std::int64_t) { return least; });
+    const OutputDifference strict = worst_of(expected, actual, team, [&](std::int64_t) { return least; });
     if (strict.max_error <= 1) return strict;
   }
   const std::vector<std::int32_t> channels = channels_of_storage(expected.desc);

@@ -10,7 +10,7 @@
 
 namespace convoy::selection {
 
-struct Comparison {
+struct OutputDifference {
   double max_error = 0;    // in units of what is allowed: at most 1 is right
   std::int64_t worst = 0;  // index into the storage
   double actual = 0;
@@ -21,7 +21,7 @@ struct Comparison {
 // twice the channel's of `tolerances` (Expectation::tolerances, which takes the largest of the elements it looked at)
 // and twice the element's own rounding are allowed between them: coarser than the oracle's bound, which is each
 // element's own, and enough to see a tile that was not written or came from elsewhere. A NaN is infinitely wrong.
-Comparison compare_whole(const HostTensor& expected, const HostTensor& actual, std::span<const double> tolerances,
-                         ThreadTeam& team);
+OutputDifference compare_whole(const HostTensor& expected, const HostTensor& actual, std::span<const double> tolerances,
+                               ThreadTeam& team);
 
 }  // namespace convoy::selection

@@ -13,7 +13,7 @@ namespace convoy::selection {
 namespace {
 
 // An output as the oracle says it, and what other right ones may differ by.
-class CompareWhole : public testing::Test {
+class CompareWhole : public ::testing::Test {
  protected:
   void make(const char* text, float scale_of_channel_3 = 1) {
     problem_ = *parse_problem(text);
@@ -34,7 +34,7 @@ class CompareWhole : public testing::Test {
     ASSERT_FALSE(expectation.full());
     tolerances_ = expectation.tolerances(Arithmetic::direct);
   }
-  Comparison compare() const { return compare_whole(expected_, actual_, tolerances_, *team_); }
+  OutputDifference compare() const { return compare_whole(expected_, actual_, tolerances_, *team_); }
   float& at(const Dims& where) { return actual_.as<float>()[problem_.out().offset(where.data())]; }
 
   ConvProblem problem_;
@@ -54,7 +54,7 @@ TEST_F(CompareWhole, EachChannelHasItsOwnTolerance) {
     const double tolerance = tolerances_[static_cast<std::size_t>(channel)];
     const float right = at(where);
     at(where) = right + static_cast<float>(4 * tolerance);
-    const Comparison fault = compare();
+    const OutputDifference fault = compare();
     EXPECT_NEAR(fault.max_error, 2, 0.1);
     EXPECT_EQ(fault.worst, problem_.out().offset(where.data()));
     at(where) = right + static_cast<float>(1.5 * tolerance);  // two right ones on either side of the exact value

@@ -14,7 +14,7 @@ namespace {
 
 using testing_support::FakeEngine;
 
-class PlannerTest : public testing::Test {
+class PlannerTest : public ::testing::Test {
  protected:
   ConvProblem problem_ = *parse_problem("fprop:x=f32,1x4x9x9,nchw:w=f32,4x4x3x3,nchw:pad=1x1");
   PlanRequest request_{.cpu = cpu_features()};

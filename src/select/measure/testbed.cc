@@ -178,7 +178,7 @@ Result<void> Testbed::keep_output() {
   return queue_->finish();
 }
 
-Result<Comparison> Testbed::compare_with_kept(Arithmetic arithmetic) {
+Result<OutputDifference> Testbed::compare_with_kept(Arithmetic arithmetic) {
   CONVOY_TRY(const HostTensor* out, output());
   CONVOY_TRY(const HostTensor kept, HostTensor::allocate(problem_.out()));
   CONVOY_CHECK(queue_->copy_out(kept.data.get(), kept_.data(), output_bytes()));

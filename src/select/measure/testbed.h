@@ -41,7 +41,7 @@ class Testbed {
   // Keeps the last run's output, as what others are compared with where the oracle checks only a sample of them.
   virtual Result<void> keep_output();
   // The last run's output beside the one kept (compare.h), once there was a compare().
-  virtual Result<Comparison> compare_with_kept(Arithmetic arithmetic);
+  virtual Result<OutputDifference> compare_with_kept(Arithmetic arithmetic);
 
   // Times the runners side by side (timer.h). On a GPU it also fills in the clocks of their measurements, and ends once
   // the device takes no more calls.

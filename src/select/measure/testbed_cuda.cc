@@ -100,7 +100,7 @@ class CudaTestbed final : public Testbed {
   }
 
   // On the device; the host, which a large output takes a while to reach, only says where and what is wrong.
-  Result<Comparison> compare_with_kept(Arithmetic arithmetic) override {
+  Result<OutputDifference> compare_with_kept(Arithmetic arithmetic) override {
     const cuda::MeasuringLock lock(gpu_.ordinal);
     CONVOY_TRY(const cuda::DeviceExpectation* expected, expectation());
     if (expected != nullptr) {
@@ -109,7 +109,7 @@ class CudaTestbed final : public Testbed {
       const auto by_channel = expected->tolerances(arithmetic);
       const double least = *std::min_element(by_channel.begin(), by_channel.end());
       const double error = whole.difference == 0 ? 0 : whole.difference / (2 * least);
-      if (error <= 1) return Comparison{.max_error = error};
+      if (error <= 1) return OutputDifference{.max_error = error};
     }
     return Testbed::compare_with_kept(arithmetic);
   }

@@ -18,12 +18,20 @@ constexpr double kLongRunSeconds = 0.1;
 constexpr double kLoadingSeconds = 0.03;
 
 // Estimates for setup_seconds, from below a loaded and above an idle machine's.
-constexpr double kSecondsPerOracleTerm = 2e-9;
 constexpr double kSecondsPerFilledByte = 1e-9;
 constexpr double kSecondsPerWeightByte = 3e-9;  // filled, copied and packed by the first plan
 constexpr double kGpuSetupSeconds = 0.1;        // Habits::makes_data
+constexpr double kSecondsPerOracleTerm = 2e-9;
+constexpr double kOracleShare = 0.1;  // of the budget
 
 }  // namespace
+
+std::int64_t oracle_terms(const SelectionOptions& options, int threads) {
+  const std::int64_t most = VerifyOptions{}.full_terms;
+  if (options.budget_seconds <= 0) return most;
+  const double terms = options.budget_seconds * kOracleShare * threads / kSecondsPerOracleTerm;
+  return static_cast<std::int64_t>(std::min(terms, static_cast<double>(most)));
+}
 
 Workbench::Workbench(const ConvProblem& problem, std::span<const Engine* const> engines, const PlanRequest& request,
                      std::unique_ptr<Testbed> testbed)
@@ -152,7 +160,7 @@ Result<void> Workbench::verify(Measurement& measurement) {
     trusted_ = arithmetic;
     return {};
   }
-  CONVOY_TRY(const Comparison whole, testbed_->compare_with_kept(std::max(arithmetic, *trusted_)));
+  CONVOY_TRY(const OutputDifference whole, testbed_->compare_with_kept(std::max(arithmetic, *trusted_)));
   measurement.max_error = std::max(measurement.max_error, whole.max_error);
   if (whole.max_error > 1) {
     return wrong(fmt::format("stored element {} is {:.9g}, a candidate that passed the oracle says {:.9g}", whole.worst,

@@ -18,6 +18,9 @@ namespace convoy::selection {
 // Beyond a budget, for a problem's first answer: SelectionOptions::budget_seconds.
 inline constexpr double kOvertimeSeconds = 10;
 
+// Products that the oracle may compute: as many as take a tenth of the budget.
+std::int64_t oracle_terms(const SelectionOptions& options, int threads);
+
 class Workbench {
  public:
   // `oracle_terms`: products that the oracle may compute; where that is too few for the whole output it checks at least

@@ -220,7 +220,7 @@ class CandidateChecker::State {
       return {};
     }
     if (oracle.full || !setup_.trusted) return {};
-    CONVOY_TRY(const Comparison whole, testbed_->compare_with_kept(std::max(arithmetic, kept_arithmetic_)));
+    CONVOY_TRY(const OutputDifference whole, testbed_->compare_with_kept(std::max(arithmetic, kept_arithmetic_)));
     if (whole.max_error <= 1) return {};
     outcome.max_error = std::max(outcome.max_error, whole.max_error);
     fail(outcome, CheckFault::wrong_result,

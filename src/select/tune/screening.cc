@@ -20,8 +20,6 @@ constexpr std::size_t kMost = 16;      // candidates
 constexpr int kAgain = 2;              // so many more times for short ones: the least counts
 constexpr int kMostAgain = 10;         // where all of them seem disturbed; then the candidate takes that long
 constexpr double kShortSeconds = 5e-3;
-constexpr double kOracleShare = 0.1;  // of the budget
-constexpr double kSecondsPerOracleTerm = 2e-9;
 constexpr double kSecondsPerPackedByte = 4e-9;
 
 struct Candidacy {
@@ -107,11 +105,7 @@ class Screener {
   }
 
   Result<void> measure(const std::vector<Candidacy>& open) {
-    std::int64_t terms = VerifyOptions{}.full_terms;
-    if (options_.budget_seconds > 0) {
-      const double share = options_.budget_seconds * kOracleShare * request_.threads / kSecondsPerOracleTerm;
-      terms = static_cast<std::int64_t>(std::min(share, static_cast<double>(terms)));
-    }
+    const std::int64_t terms = oracle_terms(options_, request_.threads);
     result_.partial = true;
     const double setup = Workbench::setup_seconds(problem_, request_, terms);
     if (setup > left() && !first_answer_by(setup)) return {};

@@ -24,8 +24,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kDefaultsShare = 0.5;     // of the time left, for timing some while others are still to come
 constexpr double kUnlikelyFactor = 2;      // of the best prediction: predicted slower, not likely to be the fastest
 constexpr std::ptrdiff_t kMostLikely = 8;  // candidates, of likely_only
-constexpr double kOracleShare = 0.1;       // of the budget, for the oracle
-constexpr double kSecondsPerOracleTerm = 2e-9;
 constexpr int kSecondChances = 3;
 constexpr double kPromising = 1.5;  // a variant whose first time is within this of the best is timed properly
 
@@ -39,13 +37,6 @@ Effort thorough() { return {kHopeless, {}}; }
 Effort full() { return {kInfinity, {.hopeless = kInfinity}, kInfinity}; }
 // Everything has been warm since its first time, and a GPU's sample is a median itself.
 Effort quick() { return {1.25, {.warm_ups = 0, .min_samples = 3, .max_samples = 3}}; }
-
-std::int64_t oracle_terms(const SelectionOptions& options, int threads) {
-  const std::int64_t most = VerifyOptions{}.full_terms;
-  if (options.budget_seconds <= 0) return most;
-  const double terms = options.budget_seconds * kOracleShare * threads / kSecondsPerOracleTerm;
-  return static_cast<std::int64_t>(std::min(terms, static_cast<double>(most)));
-}
 
 class Tuner {
  public:
