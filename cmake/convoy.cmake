@@ -95,6 +95,16 @@ function(convoy_precompile target kind)
                          -Wno-stringop-overread)
 endfunction()
 
+# convoy_unity(target): files are compiled eight at a time, so that the headers and templates that they share are compiled once for
+# eight. With ccache, which those have who change Convoy, each is compiled alone; so names in the anonymous namespaces of a target's
+# files must differ. Files with options of their own (LOOPS, instruction sets) stay alone.
+function(convoy_unity target)
+  if(NOT CCACHE)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # takes the eight for a header of whoever includes them
+  endif()
+endfunction()
+
 # OPTIONS of libraries that decide and have no loops over a tensor's elements or over a run's steps but in a few files (LOOPS): the
 # others compile in two thirds of the time. Sections of their own are for the libraries of `convoy exec`, which leave out what they don't use (src/interposer).
 set(CONVOY_DECIDES -ffunction-sections -fdata-sections)
@@ -104,17 +114,21 @@ if(CMAKE_BUILD_TYPE STREQUAL Release)
   set(CONVOY_FLAGS_loops -O3)
 endif()
 
-# convoy_library(name SOURCES a.cc.. [DEPENDS targets..] [OPTIONS of all units..] [LOOPS a.cc..] [AVX2 a.cc..] [AVX512 a.cc..]
+# convoy_library(name [UNITY] SOURCES a.cc.. [DEPENDS targets..] [OPTIONS of all units..] [LOOPS a.cc..] [AVX2 a.cc..] [AVX512 a.cc..]
 #                [AVX512_VNNI a.cc..] [AVX512_VBMI a.cc..] [AVX512_BF16 a.cc..] [AMX a.cc..] [AMX_BF16 a.cc..])
-# A static library convoy_<name>. The per-ISA sources are compiled with that instruction set's flags.
+# A static library convoy_<name>. The per-ISA sources are compiled with that instruction set's flags. Libraries that decide are
+# compiled several files at a time, others on request (UNITY).
 function(convoy_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;OPTIONS;LOOPS;AVX2;AVX512;AVX512_VNNI;AVX512_VBMI;AVX512_BF16;AMX;AMX_BF16" ${ARGN})
+  cmake_parse_arguments(ARG "UNITY" "" "SOURCES;DEPENDS;OPTIONS;LOOPS;AVX2;AVX512;AVX512_VNNI;AVX512_VBMI;AVX512_BF16;AMX;AMX_BF16" ${ARGN})
   set(units ${ARG_AVX2} ${ARG_AVX512} ${ARG_AVX512_VNNI} ${ARG_AVX512_VBMI} ${ARG_AVX512_BF16} ${ARG_AMX}
             ${ARG_AMX_BF16} ${ARG_LOOPS})
   add_library(convoy_${name} STATIC ${ARG_SOURCES} ${units})
   target_include_directories(convoy_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(convoy_${name} PUBLIC ${ARG_DEPENDS} OpenMP::OpenMP_CXX)
   convoy_precompile(convoy_${name} library ${ARG_OPTIONS})
+  if(ARG_UNITY OR ARG_OPTIONS STREQUAL CONVOY_DECIDES)
+    convoy_unity(convoy_${name})
+  endif()
   set_source_files_properties(${units} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   set_source_files_properties(${ARG_LOOPS} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_loops}")
   set_source_files_properties(${ARG_AVX2} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_avx2}")
@@ -127,14 +141,14 @@ function(convoy_library name)
   set_property(GLOBAL APPEND PROPERTY CONVOY_LIBRARIES convoy_${name})
 endfunction()
 
-# convoy_test(name SOURCES a_test.cc.. [DEPENDS targets..] [LABELS l..] [SERIAL] [LOOPS]): one GoogleTest program, one CTest
+# convoy_test(name SOURCES a_test.cc.. [DEPENDS targets..] [LABELS l..] [SERIAL] [LOOPS] [UNITY]): one GoogleTest program, one CTest
 # entry a program (a program a folder keeps CTest's list short and links few binaries). What is tested is optimised; tests compile
-# faster without, but for those whose own loops (LOOPS) then take longer than that saves.
+# faster without, but for those whose own loops (LOOPS) then take longer than that saves; those of many files several at a time (UNITY).
 function(convoy_test name)
   if(NOT CONVOY_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "SERIAL;LOOPS" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;LOOPS;UNITY" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
   set(optimisation -O0)
   if(ARG_LOOPS AND NOT CONVOY_SANITIZE)
     set(optimisation -O1)
@@ -145,6 +159,9 @@ function(convoy_test name)
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
   convoy_precompile(${name} test ${optimisation})
+  if(ARG_UNITY)
+    convoy_unity(${name})
+  endif()
   if(CONVOY_SANITIZE)
     # Tests ask for impossible allocations to see the error; by default the sanitizer aborts there.
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")

@@ -10,7 +10,7 @@ namespace {
 
 using enum ProviderEffect;
 
-constexpr std::array kVariables = {
+constexpr std::array kProviderVariables = {
     ProviderVariable{"CUDNN_LIB_CONFIG", results, "which of cuDNN's libraries are loaded: FULL, GRAPH_JIT_ONLY"},
     ProviderVariable{"CUDNN_LOGLEVEL_DBG", logs, "how much cuDNN logs: 0 to 3"},
     ProviderVariable{"CUDNN_LOGDEST_DBG", logs, "where cuDNN logs to"},
@@ -69,7 +69,7 @@ constexpr std::array<std::string_view, 6> kPrefixes = {"CUDNN_", "NVIDIA_TF32_",
 
 }  // namespace
 
-std::span<const ProviderVariable> provider_variables() { return kVariables; }
+std::span<const ProviderVariable> provider_variables() { return kProviderVariables; }
 
 std::string_view name_of(ProviderEffect effect) {
   return effect == results ? "results" : effect == speed ? "speed" : "logs";
@@ -83,12 +83,12 @@ std::vector<SetVariable> set_provider_variables() {
     if (equals == std::string_view::npos || equals + 1 == text.size()) continue;
     const std::string_view name = text.substr(0, equals);
     const auto is_prefix = [&](std::string_view prefix) { return name.starts_with(prefix); };
-    const auto known =
-        std::find_if(kVariables.begin(), kVariables.end(), [&](const auto& v) { return v.name == name; });
+    const auto known = std::find_if(kProviderVariables.begin(), kProviderVariables.end(),
+                                    [&](const auto& v) { return v.name == name; });
     const bool prefixed = std::any_of(kPrefixes.begin(), kPrefixes.end(), is_prefix);
-    if (!prefixed && known == kVariables.end()) continue;
-    found.push_back(
-        {std::string(name), std::string(text.substr(equals + 1)), known == kVariables.end() ? nullptr : &*known});
+    if (!prefixed && known == kProviderVariables.end()) continue;
+    found.push_back({std::string(name), std::string(text.substr(equals + 1)),
+                     known == kProviderVariables.end() ? nullptr : &*known});
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return found;

@@ -27,7 +27,7 @@
 namespace convoy::cli {
 namespace {
 
-constexpr double kDefaultBudget = 60;
+constexpr double kBenchBudget = 60;
 constexpr int kNetworkRuns = 15;
 
 struct BenchFlags {
@@ -465,7 +465,7 @@ Json problem_json(const BenchContext& context, const ProblemReport& report, cons
 Result<int> bench(const Program& program, const BenchFlags& flags) {
   if (network::is_step_string(flags.target)) return bench_step(program, flags.target);
   CONVOY_TRY(const PlanRequest request, program.plan_request());
-  CONVOY_TRY(SelectionOptions options, program.selection(flags.full ? 0 : kDefaultBudget));
+  CONVOY_TRY(SelectionOptions options, program.selection(flags.full ? 0 : kBenchBudget));
   options.all_knobs = flags.all_knobs;
   CONVOY_CHECK(add_versus(program, flags.versus, options.filter.engines));
   CONVOY_TRY(const Target target, open_target(flags.target, flags.input.dims));
@@ -556,7 +556,7 @@ void add_bench(Parser app, Program& program) {
                    "With --json: the terms of each prediction, for fitting cost models");
   add_dim_flag(command, flags->input);
   add_home_flags(command, program);
-  add_shared_flags(command, program, fmt::format("Measure for so long in all (default {})", kDefaultBudget));
+  add_shared_flags(command, program, fmt::format("Measure for so long in all (default {})", kBenchBudget));
   add_database_flag(command, program);
   command.callback([flags, &program] { program.action = [flags, &program] { return bench(program, *flags); }; });
 }

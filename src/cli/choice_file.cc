@@ -16,7 +16,7 @@
 namespace convoy::cli {
 namespace {
 
-constexpr double kFailed = std::numeric_limits<double>::infinity();
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // "NVIDIA H200" of "cuda NVIDIA H200 sms=132 l2=60M mem=139G".
 std::string device_name(const std::string& device_class) {
@@ -77,16 +77,16 @@ struct Group {
       if (objective.workspace > 0 || (objective.time > 0 && objective.energy > 0)) {
         return selection::score(m, objective, scale);
       }
-      return objective.energy > 0 ? m.energy_joules.value_or(kFailed) : m.median_seconds;
+      return objective.energy > 0 ? m.energy_joules.value_or(kNever) : m.median_seconds;
     };
     std::vector<KnownCost> known;
     for (const auto& [name, measured] : times) {
-      double least = kFailed;
+      double least = kNever;
       for (const Measurement& m : measured) least = std::min(least, cost(m));
-      if (least < kFailed) known.push_back({device, cudnn, problem, name.first, least, name.second});
+      if (least < kNever) known.push_back({device, cudnn, problem, name.first, least, name.second});
     }
     for (const auto& [name, yes] : failed) {
-      if (!times.contains(name)) known.push_back({device, cudnn, problem, name.first, kFailed, name.second});
+      if (!times.contains(name)) known.push_back({device, cudnn, problem, name.first, kNever, name.second});
     }
     std::sort(known.begin(), known.end(), [](const KnownCost& a, const KnownCost& b) {
       return std::tie(a.candidate, a.math) < std::tie(b.candidate, b.math);

@@ -17,7 +17,7 @@
 namespace convoy::cli {
 namespace {
 
-struct Flags {
+struct CompareFlags {
   std::string model, a, b;
   InputFlags input;
   MemoryFlags memory;
@@ -62,7 +62,7 @@ Json to_json(const std::string& name, const network::Timed& side) {
           {"steps", side.steps.size()}};
 }
 
-Result<int> compare(const Program& program, const Flags& flags) {
+Result<int> compare(const Program& program, const CompareFlags& flags) {
   CONVOY_TRY(const NetworkOptions options, planning_options(program));
   if (const std::string flag = given_flag(flags.memory, options);
       !flag.empty() && !is_global(flags.a) && !is_global(flags.b)) {
@@ -137,7 +137,7 @@ void add_compare(Parser app, Program& program) {
   Parser command = add_subcommand(app, "compare", "Time two plans of a network side by side, and say what differs",
                                   "  convoy compare zoo:resnet18 greedy uniform:nchw16c\n"
                                   "  convoy compare model.onnx a.plan b.plan --input kitten.png");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CompareFlags>();
   command.add_option("model", flags->model, "An ONNX file or zoo:NAME").required();
   command
       .add_option(

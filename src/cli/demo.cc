@@ -16,7 +16,7 @@
 namespace convoy::cli {
 namespace {
 
-constexpr double kDefaultBudget = 20;
+constexpr double kDemoBudget = 20;
 constexpr double kMaxBudget = 30;
 constexpr int kRuns = 9;
 constexpr int kPictureSide = 256;
@@ -86,7 +86,7 @@ Result<Timed> run_network(const Network& network, const HostTensor& input, const
 }
 
 Result<int> demo(const Program& program, const DemoFlags& flags) {
-  CONVOY_TRY(NetworkOptions options, program.network_options(kDefaultBudget));
+  CONVOY_TRY(NetworkOptions options, program.network_options(kDemoBudget));
   if (options.selection.budget_seconds > kMaxBudget) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("--budget {}: the demo takes at most {} s", options.selection.budget_seconds, kMaxBudget)};
@@ -164,7 +164,7 @@ void add_demo(Parser app, Program& program) {
   begin(command, Subject::output);
   command.add_option("--picture", flags->picture_file, "Write the picture here as PNG").type_name("FILE");
   add_shared_flags(command, program,
-                   fmt::format("Tune for at most so long (default {}, at most {})", kDefaultBudget, kMaxBudget));
+                   fmt::format("Tune for at most so long (default {}, at most {})", kDemoBudget, kMaxBudget));
   command.callback([flags, &program] { program.action = [flags, &program] { return demo(program, *flags); }; });
 }
 

@@ -27,7 +27,7 @@ Json json_of(const CudaDevice& device) {
           {"driver", device.driver}};
 }
 
-std::string text_of(const CudaDevice& device) {
+std::string device_text(const CudaDevice& device) {
   const auto size = [](std::int64_t bytes) { return report::bytes(static_cast<double>(bytes)); };
   return fmt::format(
       "cuda:{} {}, sm_{}, {} multiprocessors, {} (L2 {}), {} of shared memory a block, driver {} (CUDA {})",
@@ -44,7 +44,7 @@ void find_devices(CudaFindings& findings) {
     const Result<CudaDevice> device = cuda::describe(ordinal);
     if (device.ok()) devices.push_back(json_of(*device));
     if (!device.ok()) error = device.error().message;
-    findings.devices.push_back(device.ok() ? text_of(*device) : device.error().message);
+    findings.devices.push_back(device.ok() ? device_text(*device) : device.error().message);
   }
   if (!count.ok()) {
     error = count.error().message;

@@ -16,7 +16,7 @@
 namespace convoy::cli {
 namespace {
 
-struct Flags {
+struct PlanCommandFlags {
   std::string model;
   std::string file;
   InputFlags input;
@@ -34,7 +34,7 @@ Result<Batch> read_batch(const Network& network, const InputReader& reader, std:
 }
 
 // Mixed types, within an error of the outputs.
-Result<NetworkPlan> plan_within(const Program& program, const Flags& flags, const Network& network,
+Result<NetworkPlan> plan_within(const Program& program, const PlanCommandFlags& flags, const Network& network,
                                 const NetworkOptions& options) {
   if (options.precision == DataType::f32) {
     return Error{ErrorCode::invalid_argument, "--max-error: it needs --precision bf16 or f16"};
@@ -70,7 +70,7 @@ Result<NetworkPlan> plan_within(const Program& program, const Flags& flags, cons
   return std::move(choice->plan);
 }
 
-Result<NetworkPlan> made_plan(const Program& program, const Flags& flags, const Network& network,
+Result<NetworkPlan> made_plan(const Program& program, const PlanCommandFlags& flags, const Network& network,
                               const NetworkOptions& options) {
   if (flags.max_error) return plan_within(program, flags, network, options);
   if (has_inputs(flags.input) || flags.input.batch > 0 || flags.input.random) {  // for their sizes
@@ -84,7 +84,7 @@ Result<NetworkPlan> made_plan(const Program& program, const Flags& flags, const 
   return network.plan(descs, options);
 }
 
-Result<int> plan(const Program& program, const Flags& flags) {
+Result<int> plan(const Program& program, const PlanCommandFlags& flags) {
   CONVOY_TRY(NetworkOptions options, planning_options(program));
   CONVOY_CHECK(apply(program, flags.plan, options));
   const auto database = attach_database(program, options.selection);
@@ -112,7 +112,7 @@ void add_plan(Parser app, Program& program) {
                                   "  convoy plan model.onnx --how uniform:nhwc -o nhwc.plan\n"
                                   "  convoy plan zoo:mobilenet_v2 --how global --activation-limit 5M\n"
                                   "  convoy run model.onnx --plan nhwc.plan --random-inputs");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<PlanCommandFlags>();
   command.add_option("model", flags->model, "An ONNX file or zoo:NAME").required();
   add_input_flags(command, flags->input);
   begin(command, Subject::choosing);

@@ -37,7 +37,7 @@ struct RunFlags {
   std::string trace;  // a file
 };
 
-constexpr double kDefaultBudget = 60;  // of --select measured
+constexpr double kRunBudget = 60;  // of --select measured
 
 // The answers to all samples, a batch at a time.
 struct Answers {
@@ -172,7 +172,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
   const bool answers_asked = flags.output.asked() || !flags.compare.empty();
   CONVOY_CHECK(prepare_outputs(flags.output));
   CONVOY_TRY(const TimingPlan timing, timing_plan(flags.timing));
-  CONVOY_TRY(NetworkOptions options, planning_options(program, flags.select == "measured" ? kDefaultBudget : 0));
+  CONVOY_TRY(NetworkOptions options, planning_options(program, flags.select == "measured" ? kRunBudget : 0));
   CONVOY_CHECK(apply(program, flags.plan, options));
   if (flags.select != "stored") options.kept_plans.clear();
   const auto database = flags.select == "heuristic" ? nullptr : attach_database(program, options.selection);

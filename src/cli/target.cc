@@ -94,7 +94,7 @@ Result<std::unique_ptr<Network>> open_network(const std::string& text) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("{}: a network is needed here (an ONNX file or zoo:NAME); convoy bench and convoy explain "
                              "take problems",
-                             quoted(text))};
+                             convoy::quoted(text))};
   }
   return std::move(target.network);
 }

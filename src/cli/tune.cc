@@ -21,7 +21,7 @@
 namespace convoy::cli {
 namespace {
 
-constexpr double kDefaultBudget = 300;
+constexpr double kTuneBudget = 300;
 
 struct TuneFlags {
   std::string target;
@@ -243,12 +243,12 @@ bool say_end(const Program& program, const Totals& totals, std::int64_t measured
 Result<int> tune(const Program& program, const TuneFlags& flags) {
   const double start = monotonic_seconds();
   CONVOY_TRY(const PlanRequest request, program.plan_request());
-  CONVOY_TRY(SelectionOptions options, program.selection(kDefaultBudget));
+  CONVOY_TRY(SelectionOptions options, program.selection(kTuneBudget));
   CONVOY_TRY(const Target target, open_target(flags.target, flags.input.dims));
   std::vector<TensorDesc> inputs;
   NetworkOptions network_options;
   if (target.network != nullptr) {
-    CONVOY_TRY(network_options, program.network_options(kDefaultBudget));
+    CONVOY_TRY(network_options, program.network_options(kTuneBudget));
     CONVOY_TRY(network_options.precision, parse_precision(flags.precision));
     CONVOY_CHECK(apply_parts(flags.parts, network_options));
     CONVOY_TRY(inputs, input_descriptions(*target.network, flags.input));
@@ -363,7 +363,7 @@ void add_tune(Parser app, Program& program) {
   add_home_flags(command, program);
   add_shared_flags(
       command, program,
-      fmt::format("Measure for so long in all, 0 for no limit (default {}; of a record 2 a problem)", kDefaultBudget));
+      fmt::format("Measure for so long in all, 0 for no limit (default {}; of a record 2 a problem)", kTuneBudget));
   command.callback([flags, &program] { program.action = [flags, &program] { return tune(program, *flags); }; });
 }
 

@@ -71,7 +71,7 @@ ConvProblem as_told(ConvProblem problem) {
   return problem;
 }
 
-ConvProblem parsed(const std::string& text) {
+ConvProblem problem_in(const std::string& text) {
   auto problem = parse_problem(text);
   EXPECT_TRUE(problem.ok()) << text << ": " << (problem.ok() ? "" : problem.error().message);
   return *problem;
@@ -122,7 +122,7 @@ TEST_F(GraphProblem, EveryKindOfEpilogueAndWindow) {
                            ":mode=conv",
                            ":stride=2x1",
                            ":dilation=2x2"}) {
-    const ConvProblem problem = parsed(std::string(base) + more);
+    const ConvProblem problem = problem_in(std::string(base) + more);
     const auto read = read_back(problem);
     ASSERT_TRUE(read.ok()) << more << ": " << read.error().message;
     EXPECT_EQ(print(*read), print(as_told(problem))) << more;
@@ -136,7 +136,7 @@ TEST_F(GraphProblem, TypesGroupsAndDimensions) {
         "wgrad:x=f32,2x8x7x7x7,nchw:w=f32,4x2x3x3x3,nchw:groups=4", "fprop:x=s8,1x32x8x8,nhwc:w=s8,16x32x1x1,nhwc",
         "fprop:x=s8,1x32x8x8,nhwc:w=s8,16x32x1x1,nhwc:y=s8,1x16x8x8,nhwc:requant=channel",
         "fprop:x=f32,2x4x8x8,strides=512x128x16x2:w=f32,4x4x3x3,nchw:y=f32,2x4x6x6,nchw"}) {
-    const ConvProblem problem = parsed(text);
+    const ConvProblem problem = problem_in(text);
     const auto read = read_back(problem);
     ASSERT_TRUE(read.ok()) << text << ": " << read.error().message;
     EXPECT_EQ(print(*read), print(as_told(problem)));
@@ -220,9 +220,10 @@ TEST(HandmadeGraph, GroupsAsADimension) {
   const auto y = made.tensor(3, {2, 4, 6, 5, 5}, {600, 150, 25, 5, 1}, CUDNN_DATA_HALF);
   const auto read = made.read({made.convolution(x, w, y)});
   ASSERT_TRUE(read.ok()) << read.error().message;
-  EXPECT_EQ(print(*read),
-            print(parsed("fprop:x=f16,2x32x5x5,nchw,align=16:w=f16,24x8x3x3,nchw,align=16:y=f16,2x24x5x5,nchw,align=16:"
-                         "pad=1x1:groups=4")));
+  EXPECT_EQ(
+      print(*read),
+      print(problem_in("fprop:x=f16,2x32x5x5,nchw,align=16:w=f16,24x8x3x3,nchw,align=16:y=f16,2x24x5x5,nchw,align=16:"
+                       "pad=1x1:groups=4")));
 }
 
 TEST(HandmadeGraph, WhatPyTorchFusesIsNamed) {

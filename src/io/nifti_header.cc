@@ -14,7 +14,7 @@ struct NiftiType {
   int code;
   DataType type;
 };
-constexpr NiftiType kTypes[] = {
+constexpr NiftiType kNiftiTypes[] = {
     {2, DataType::u8},   {4, DataType::s16},   {8, DataType::s32},   {16, DataType::f32},   {64, DataType::f64},
     {256, DataType::s8}, {512, DataType::u16}, {768, DataType::u32}, {1024, DataType::s64}, {1280, DataType::u64},
 };
@@ -98,8 +98,8 @@ Result<NiftiHeader> parse_nifti_header(Bytes start) {
   }
   const int code = load<std::int16_t>(raw + kDatatype, swap);
   const auto* type =
-      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const NiftiType& t) { return t.code == code; });
-  if (type == std::end(kTypes)) {
+      std::find_if(std::begin(kNiftiTypes), std::end(kNiftiTypes), [&](const NiftiType& t) { return t.code == code; });
+  if (type == std::end(kNiftiTypes)) {
     return Error{ErrorCode::unsupported,
                  fmt::format("byte 70: datatype={}: only real numbers are read (2 4 8 16 64 256 "
                              "512 768 1024 1280), not complex, RGB or 128-bit ones",
@@ -139,7 +139,7 @@ std::array<std::byte, kNiftiHeaderBytes> make_nifti_header(const NiftiHeader& li
     const std::int64_t dim = i == 0 ? static_cast<std::int64_t>(dims.size()) : i <= dims.size() ? dims[i - 1] : 1;
     store<std::int16_t>(raw.data() + kDim + 2 * i, static_cast<std::int16_t>(dim));
   }
-  for (const NiftiType& known : kTypes) {
+  for (const NiftiType& known : kNiftiTypes) {
     if (known.type == type) store<std::int16_t>(raw.data() + kDatatype, static_cast<std::int16_t>(known.code));
   }
   store<std::int16_t>(raw.data() + kBitpix, static_cast<std::int16_t>(size_of(type) * 8));

@@ -17,7 +17,7 @@ struct TypeName {
   std::string_view code;  // without the byte order
   DataType type;
 };
-constexpr TypeName kTypes[] = {
+constexpr TypeName kNpyTypes[] = {
     {"f8", DataType::f64}, {"f4", DataType::f32}, {"f2", DataType::f16}, {"i8", DataType::s64},
     {"i4", DataType::s32}, {"i2", DataType::s16}, {"i1", DataType::s8},  {"u8", DataType::u64},
     {"u4", DataType::u32}, {"u2", DataType::u16}, {"u1", DataType::u8},  {"b1", DataType::boolean},
@@ -118,7 +118,7 @@ Result<void> set_type(NpyHeader& header, const std::string& descr, std::size_t b
   const std::string_view code = std::string_view(descr).substr(has_order ? 1 : 0);
   const bool big = has_order && descr[0] == '>';
   header.swap_bytes = big == (std::endian::native == std::endian::little);
-  for (const TypeName& known : kTypes) {
+  for (const TypeName& known : kNpyTypes) {
     if (known.code == code) return header.type = known.type, Result<void>();
   }
   if (code == "V1" || code == "V2") {
@@ -137,7 +137,7 @@ Result<void> set_type(NpyHeader& header, const std::string& descr, std::size_t b
 }  // namespace
 
 std::optional<std::string> npy_descr(DataType type) {
-  for (const TypeName& known : kTypes) {
+  for (const TypeName& known : kNpyTypes) {
     if (known.type == type) return fmt::format("{}{}", size_of(type) == 1 ? '|' : '<', known.code);
   }
   return std::nullopt;

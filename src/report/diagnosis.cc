@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
+
+#include "report/json.h"
 
 namespace convoy::report {
 namespace {
 
-using Json = nlohmann::json;
 using Numbers = std::vector<std::int64_t>;
 
 // What cuDNN 9 says where it says anything, found by looking at it; the first row that occurs in its words counts.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kCudnn = "cuDNN ";
 
-std::string key_of(std::string_view device, ConvProblem problem) {
+std::string row_key(std::string_view device, ConvProblem problem) {
   problem.math = MathMode::strict;
   for (TensorDesc* tensor : {&problem.x, &problem.w, &problem.y}) tensor->alignment = TensorDesc().alignment;
   return fmt::format("{}\n{}", device, print(problem));
@@ -73,7 +73,7 @@ KnownTimes::KnownTimes(std::span<const TuningRecord> records, std::string_view c
     } else if (!(time.seconds > 0)) {
       continue;
     }
-    std::string key = key_of(device, *problem);
+    std::string key = row_key(device, *problem);
     rows_.emplace(std::move(key),
                   Row{*std::move(problem), fmt::format("{}\n{}", name_of(record.key.caches), record.key.driver),
                       record.key.caches, std::move(time)});
@@ -83,7 +83,7 @@ KnownTimes::KnownTimes(std::span<const TuningRecord> records, std::string_view c
 std::optional<KnownProblem> KnownTimes::find(const std::string& device, const ConvProblem& problem,
                                              std::string_view wanted) const {
   std::map<std::string, KnownProblem> ways;
-  const auto [begin, end] = rows_.equal_range(key_of(device, problem));
+  const auto [begin, end] = rows_.equal_range(row_key(device, problem));
   for (auto row = begin; row != end; ++row) {
     const auto& known = row->second;
     if (!serves(known.problem, problem)) continue;

@@ -4,7 +4,7 @@
 namespace convoy::report {
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kProgramFormat = 1;
 
 template <class Value>
 Json or_null(const std::optional<Value>& value) {
@@ -104,7 +104,7 @@ Json to_json(const ProgramReport& report, const LayoutComparison& layouts) {
                       {"as_it_ran_seconds", total.as_it_ran},
                       {"best_as_it_is_seconds", total.best_as_it_is}});
   }
-  return {{"convoy_report", kFormat},
+  return {{"convoy_report", kProgramFormat},
           {"programs", record.programs},
           {"processes", record.processes},
           {"unfinished", report.unfinished},

@@ -9,7 +9,7 @@
 namespace convoy::report {
 namespace {
 
-constexpr const char* kHeader =
+constexpr const char* kProgramHeader =
     R"({"convoy_record":1,"pid":7,"program":"python train.py --name '<b>'","cudnn":91900,"seconds":1.5,)"
     R"("rules":[{"pattern":"pass=dgrad","candidate":"cudnn.eng3","matched":0,"obeyed":0}],"filters":["filter notes !FFT"]})";
 constexpr const char* kClass = "cuda NVIDIA H200 sms=132 l2=60M mem=139G";
@@ -36,7 +36,7 @@ std::string wgrad_line(const char* candidate = "cudnn.eng1") {
          candidate + R"(","notes":["TENSOR_CORE"],"calls":4,"made":1,"workspace_bytes":0}]})";
 }
 
-constexpr const char* kNorm =
+constexpr const char* kProgramNorm =
     R"({"operations":"NORM_FORWARD","reason":"no convolution","device":"NVIDIA H200","calls":4})";
 constexpr const char* kFailure =
     R"({"failure":{"descriptor":"CUDNN_BACKEND_TENSOR_DESCRIPTOR","status":"CUDNN_STATUS_BAD_PARAM","message":"m","count":2,"attributes":{"CUDNN_ATTR_TENSOR_DIMENSIONS":[1,2]}}})";
@@ -81,8 +81,8 @@ std::optional<std::vector<std::string>> notes(const std::string&, const ConvProb
 
 TEST(ProgramReport, GainsAreCountedWithinWhatIsPermitted) {
   const KnownTimes known(database(), "9.19.0");
-  const ProgramReport report =
-      make_program_report(record_of({kHeader, fprop_line(), wgrad_line(), kNorm, kFailure}), known, notes);
+  const ProgramReport report = make_program_report(
+      record_of({kProgramHeader, fprop_line(), wgrad_line(), kProgramNorm, kFailure}), known, notes);
   ASSERT_EQ(report.convolutions.size(), 2u);
   const Convolution& fprop = report.convolutions[0];
   const auto name = [&](const std::optional<std::size_t>& index) {
@@ -130,7 +130,7 @@ TEST(ProgramReport, WhatStoodInForAPlanIsWhatRan) {
   const std::vector<TuningRecord> rows = {row(key, "cudnn.eng1", 4e-5), row(key, "cuda.depthwise", 1e-5),
                                           row(key, "cudnn.eng3", 2e-5), row(key, "cuda.reference", 0.5e-5)};
   const KnownTimes known(rows, "9.19.0");
-  const ProgramReport report = make_program_report(record_of({kHeader, line}), known, notes);
+  const ProgramReport report = make_program_report(record_of({kProgramHeader, line}), known, notes);
   const Convolution& convolution = report.convolutions[0];
   EXPECT_EQ(convolution.math.math, MathMode::tf32) << "by the plan that it stood in for";
   const auto name = [&](const std::optional<std::size_t>& index) {
@@ -154,7 +154,7 @@ TEST(ProgramReport, PyTorchsOwnKernelsHaveTheProgramsTimes) {
                            R"(","operations":"aten::_conv_depthwise2d","device":"NVIDIA H200","calls":10,"plans":[)"
                            R"({"candidate":"torch.depthwise","calls":10,"made":1,"seconds":4e-5,)"
                            R"("substitute":"cuda.depthwise","substituted":6,"substitute_seconds":1e-5}]})";
-  const ProgramReport report = make_program_report(record_of({kHeader, line}), KnownTimes(), notes);
+  const ProgramReport report = make_program_report(record_of({kProgramHeader, line}), KnownTimes(), notes);
   const Convolution& convolution = report.convolutions[0];
   EXPECT_EQ(convolution.timed_calls, 10);
   EXPECT_NEAR(convolution.seconds, 6 * 1e-5 + 4 * 4e-5, 1e-12);
@@ -167,7 +167,7 @@ TEST(ProgramReport, WithoutSteeringNothingWasTaken) {
   const std::string steered = R"("steered":"cudnn.eng5{k2=-1}",)";
   line.erase(line.find(steered), steered.size());
   const KnownTimes known(database(), "9.19.0");
-  const ProgramReport report = make_program_report(record_of({kHeader, line}), known, notes);
+  const ProgramReport report = make_program_report(record_of({kProgramHeader, line}), known, notes);
   const Convolution& fprop = report.convolutions.at(0);
   EXPECT_EQ(fprop.instead, fprop.used) << "the program's own filters passed eng9 over";
   EXPECT_EQ(fprop.gain_taken, 0);
@@ -192,7 +192,8 @@ TEST(ProgramReport, OtherLayoutsCountTheirConversions) {
   ASSERT_TRUE(fprop.ok());
   rows.push_back(row(print(twin_of(*fprop, Layout::nchw)), "cudnn.eng5", 8e-5));
   const KnownTimes known(rows, "9.19.0");
-  const ProgramReport report = make_program_report(record_of({kHeader, fprop_line(), wgrad_line()}), known, notes);
+  const ProgramReport report =
+      make_program_report(record_of({kProgramHeader, fprop_line(), wgrad_line()}), known, notes);
   const LayoutComparison slow = compare_layouts(report, known, notes, 1e6);  // copies take longer than they save
   EXPECT_NEAR(slow.totals[0].seconds, 8e-4, 1e-12);
   EXPECT_EQ(slow.totals[0].converted, 0);
@@ -209,8 +210,8 @@ TEST(ProgramReport, OtherLayoutsCountTheirConversions) {
 
 TEST(ProgramReport, ViewsSayTheSame) {
   const KnownTimes known(database(), "9.19.0");
-  const ProgramReport report =
-      make_program_report(record_of({kHeader, fprop_line(), wgrad_line(), kNorm, kFailure}), known, notes);
+  const ProgramReport report = make_program_report(
+      record_of({kProgramHeader, fprop_line(), wgrad_line(), kProgramNorm, kFailure}), known, notes);
   const LayoutComparison layouts = compare_layouts(report, known, notes);
   const std::string text = text_of(report, layouts, Page());
   for (const char* said : {"2 distinct convolutions, 14 calls", "10 of the calls (71.4%) have a time; they took 200 us",

@@ -4,17 +4,15 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "report/json.h"
 #include "select/choose/former_knobs.h"
 
 namespace convoy::report {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr int kFormat = 1;
+constexpr int kRecordFormat = 1;
 
 bool has(const std::vector<std::string>& notes, std::string_view note) {
   return std::find(notes.begin(), notes.end(), note) != notes.end();
@@ -167,10 +165,10 @@ Result<Record> parse_record(std::string_view text, std::string_view file) {
     try {
       if (json.contains("convoy_record")) {
         const int format = json.at("convoy_record").get<int>();
-        if (format != kFormat) {
-          return Error{
-              ErrorCode::unsupported,
-              fmt::format("{}: convoy_record={}: this Convoy reads records of format {}", where, format, kFormat)};
+        if (format != kRecordFormat) {
+          return Error{ErrorCode::unsupported,
+                       fmt::format("{}: convoy_record={}: this Convoy reads records of format {}", where, format,
+                                   kRecordFormat)};
         }
         // PyTorch's hook has a part of its own, with the process's number.
         if (pids.insert(json.value("pid", std::int64_t{-1} - record.processes)).second || !json.value("hook", false)) {

@@ -7,7 +7,7 @@
 namespace convoy::report {
 namespace {
 
-constexpr const char* kHeader =
+constexpr const char* kRecordHeader =
     R"({"convoy_record":1,"pid":7,"program":"python train.py","cudnn":91900,"seconds":1.5})";
 constexpr const char* kBf16 =
     R"({"problem":"fprop:x=bf16,2x8x5x5,nhwc:w=bf16,8x8x3x3,nhwc:y=bf16,2x8x5x5,nhwc:pad=1x1","operations":"CONVOLUTION_FORWARD",)"
@@ -27,7 +27,7 @@ std::string lines(std::initializer_list<const char*> all) {
 }
 
 TEST(Record, ProcessesAreAddedUp) {
-  const std::string text = lines({kHeader, kBf16, kNorm, kHeader, kBf16, kF32});
+  const std::string text = lines({kRecordHeader, kBf16, kNorm, kRecordHeader, kBf16, kF32});
   ASSERT_TRUE(is_record(text));
   const auto record = parse_record(text, "r.jsonl");
   ASSERT_TRUE(record.ok()) << record.error().message;
@@ -43,7 +43,7 @@ TEST(Record, ProcessesAreAddedUp) {
 }
 
 TEST(Record, MathIsInferredFromWhatRan) {
-  const auto record = parse_record(lines({kHeader, kF32, kBf16}), "r.jsonl");
+  const auto record = parse_record(lines({kRecordHeader, kF32, kBf16}), "r.jsonl");
   ASSERT_TRUE(record.ok());
   EXPECT_EQ(inferred_math(record->graphs[0]).math, MathMode::tf32);
   EXPECT_EQ(inferred_math(record->graphs[1]).math, MathMode::reduced);
@@ -119,7 +119,7 @@ TEST(Record, TheHooksPartIsOfTheSameProcess) {
 }
 
 TEST(Record, ItsProblemListIsOne) {
-  const auto record = parse_record(lines({kHeader, kBf16, kF32, kNorm}), "r.jsonl");
+  const auto record = parse_record(lines({kRecordHeader, kBf16, kF32, kNorm}), "r.jsonl");
   ASSERT_TRUE(record.ok());
   const std::string text = problem_list(*record);
   const auto list = parse_problem_list(text, "r.txt");
@@ -139,11 +139,12 @@ TEST(Record, WhatIsWrongIsNamed) {
   EXPECT_NE(says("").find("r.jsonl: there is no record"), std::string::npos);
   EXPECT_NE(says(lines({kNorm})).find("r.jsonl:1: convoy_record"), std::string::npos);
   EXPECT_NE(says(lines({R"({"convoy_record":2})"})).find("convoy_record=2"), std::string::npos);
-  EXPECT_NE(says(lines({kHeader, R"({"problem":"fprop:x=f31"})"})).find("r.jsonl:2"), std::string::npos);
-  EXPECT_NE(
-      says(lines({kHeader, R"({"operations":"a","calls":1,"problem":"fprop:x=f31"})"})).find("r.jsonl:2: problem"),
-      std::string::npos);
-  EXPECT_NE(says(std::string(kHeader) + "\n" + std::string(kBf16).substr(0, 100)).find("cut off"), std::string::npos);
+  EXPECT_NE(says(lines({kRecordHeader, R"({"problem":"fprop:x=f31"})"})).find("r.jsonl:2"), std::string::npos);
+  EXPECT_NE(says(lines({kRecordHeader, R"({"operations":"a","calls":1,"problem":"fprop:x=f31"})"}))
+                .find("r.jsonl:2: problem"),
+            std::string::npos);
+  EXPECT_NE(says(std::string(kRecordHeader) + "\n" + std::string(kBf16).substr(0, 100)).find("cut off"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace convoy::report {
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kReproFormat = 1;
 
 struct Extension {
   const char* name;
@@ -153,7 +153,7 @@ Json to_json(const Repro& repro) {
   const selection::CheckSetup& setup = repro.setup;
   Json knobs = Json::object();
   for (const KnobValue& knob : repro.candidate.knobs) knobs[knob.name] = to_json(knob.value);
-  return {{"convoy_repro", kFormat},
+  return {{"convoy_repro", kReproFormat},
           {"date", repro.date},
           {"fault", repro.fault},
           {"failure", repro.failure},
@@ -179,9 +179,9 @@ Result<Repro> parse_repro(std::string_view text) {
   }
   const Reader file(json, "");
   CONVOY_TRY(const std::int64_t format, file.integer("convoy_repro", 1, std::numeric_limits<std::int64_t>::max()));
-  if (format > kFormat) {
+  if (format > kReproFormat) {
     return bad_field("convoy_repro",
-                     fmt::format("format {} is newer than this convoy, which knows {}", format, kFormat));
+                     fmt::format("format {} is newer than this convoy, which knows {}", format, kReproFormat));
   }
   Repro repro;
   selection::CheckSetup& setup = repro.setup;

@@ -6,7 +6,7 @@
 namespace convoy::solver {
 namespace {
 
-constexpr double kProgress = 1e-12;  // of what changes: less is rounding errors
+constexpr double kLeastProgress = 1e-12;  // of what changes: less is rounding errors
 
 }  // namespace
 
@@ -103,7 +103,7 @@ bool Repair::repair_step() {
       const double less = before - excess_, more = cost_of(node) - cost;
       // Where nothing becomes dearer, the most that is gained counts.
       const double rate = more > 0 ? more / less : more * less;
-      if (less > kProgress * before && rate < best_rate) {
+      if (less > kLeastProgress * before && rate < best_rate) {
         best_rate = rate;
         best_node = node;
         best_alternative = i;
@@ -117,7 +117,7 @@ bool Repair::repair_step() {
 
 bool Repair::descend_step() {
   bool changed = false;
-  const auto falls = [](double cost, double before) { return cost < before - kProgress * std::abs(before); };
+  const auto falls = [](double cost, double before) { return cost < before - kLeastProgress * std::abs(before); };
   for (int node = 0; node < problem_.size(); ++node) {
     for (int i = 0; i < problem_.alternatives(node); ++i) {
       const int now = choice_[node];

@@ -37,7 +37,7 @@ LoadedApi<CublasLtApi> load_cublaslt(const std::vector<LibraryPlace>& places) {
 
 namespace {
 
-const LoadedApi<CublasLtApi>& loaded() {
+const LoadedApi<CublasLtApi>& loaded_cublaslt() {
   static const auto* kept =
       new LoadedApi<CublasLtApi>(load_cublaslt(library_places(cublaslt_names(), surroundings(cublaslt_names()))));
   return *kept;
@@ -46,10 +46,10 @@ const LoadedApi<CublasLtApi>& loaded() {
 }  // namespace
 
 Result<const CublasLtApi*> cublaslt() {
-  if (!loaded().report.found()) return loaded().report.missing();
-  return &loaded().api;
+  if (!loaded_cublaslt().report.found()) return loaded_cublaslt().report.missing();
+  return &loaded_cublaslt().api;
 }
 
-const LibraryReport& cublaslt_report() { return loaded().report; }
+const LibraryReport& cublaslt_report() { return loaded_cublaslt().report; }
 
 }  // namespace convoy::cuda

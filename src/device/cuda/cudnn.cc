@@ -88,7 +88,7 @@ std::vector<LibraryPlace> places() {
   return all;
 }
 
-const LoadedApi<CudnnApi>& loaded() {
+const LoadedApi<CudnnApi>& loaded_cudnn() {
   // cuDNN compiles with the NVRTC that is in the process already; nvrtc() also brings what that needs. Without one,
   // cuDNN looks for its own.
   [[maybe_unused]] const bool compiler = nvrtc().ok();
@@ -103,10 +103,10 @@ void prefer_cudnn(std::string from, std::string file) {
 }
 
 Result<const CudnnApi*> cudnn() {
-  if (!loaded().report.found()) return loaded().report.missing();
-  return &loaded().api;
+  if (!loaded_cudnn().report.found()) return loaded_cudnn().report.missing();
+  return &loaded_cudnn().api;
 }
 
-const LibraryReport& cudnn_report() { return loaded().report; }
+const LibraryReport& cudnn_report() { return loaded_cudnn().report; }
 
 }  // namespace convoy::cuda

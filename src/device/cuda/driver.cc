@@ -47,7 +47,7 @@ LoadedApi<DriverApi> load_driver(const std::vector<LibraryPlace>& places) {
 
 namespace {
 
-const LoadedApi<DriverApi>& loaded() {
+const LoadedApi<DriverApi>& loaded_driver() {
   static const auto* kept =
       new LoadedApi<DriverApi>(load_driver(library_places(driver_names(), surroundings(driver_names()))));
   return *kept;
@@ -56,10 +56,10 @@ const LoadedApi<DriverApi>& loaded() {
 }  // namespace
 
 Result<const DriverApi*> driver() {
-  if (!loaded().report.found()) return loaded().report.missing();
-  return &loaded().api;
+  if (!loaded_driver().report.found()) return loaded_driver().report.missing();
+  return &loaded_driver().api;
 }
 
-const LibraryReport& driver_report() { return loaded().report; }
+const LibraryReport& driver_report() { return loaded_driver().report; }
 
 }  // namespace convoy::cuda

@@ -38,7 +38,7 @@ LoadedApi<NvmlApi> load_nvml(const std::vector<LibraryPlace>& places) {
 
 namespace {
 
-const LoadedApi<NvmlApi>& loaded() {
+const LoadedApi<NvmlApi>& loaded_nvml() {
   static const auto* kept = new LoadedApi<NvmlApi>(load_nvml(library_places(nvml_names(), surroundings(nvml_names()))));
   return *kept;
 }
@@ -46,10 +46,10 @@ const LoadedApi<NvmlApi>& loaded() {
 }  // namespace
 
 Result<const NvmlApi*> nvml() {
-  if (!loaded().report.found()) return loaded().report.missing();
-  return &loaded().api;
+  if (!loaded_nvml().report.found()) return loaded_nvml().report.missing();
+  return &loaded_nvml().api;
 }
 
-const LibraryReport& nvml_report() { return loaded().report; }
+const LibraryReport& nvml_report() { return loaded_nvml().report; }
 
 }  // namespace convoy::cuda

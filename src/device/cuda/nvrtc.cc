@@ -53,7 +53,7 @@ LoadedApi<NvrtcApi> load_nvrtc(const std::vector<LibraryPlace>& places) {
 
 namespace {
 
-const LoadedApi<NvrtcApi>& loaded() {
+const LoadedApi<NvrtcApi>& loaded_nvrtc() {
   static const auto* kept =
       new LoadedApi<NvrtcApi>(load_nvrtc(library_places(nvrtc_names(), surroundings(nvrtc_names()))));
   return *kept;
@@ -62,10 +62,10 @@ const LoadedApi<NvrtcApi>& loaded() {
 }  // namespace
 
 Result<const NvrtcApi*> nvrtc() {
-  if (!loaded().report.found()) return loaded().report.missing();
-  return &loaded().api;
+  if (!loaded_nvrtc().report.found()) return loaded_nvrtc().report.missing();
+  return &loaded_nvrtc().api;
 }
 
-const LibraryReport& nvrtc_report() { return loaded().report; }
+const LibraryReport& nvrtc_report() { return loaded_nvrtc().report; }
 
 }  // namespace convoy::cuda

@@ -34,7 +34,7 @@ void handle(int) {
   ++(stack_begin <= here && here < stack_end ? on_a_stack : elsewhere);
 }
 
-class OneDnnSignals : public testing::TestWithParam<int> {};
+class OneDnnSignals : public ::testing::TestWithParam<int> {};
 
 TEST_P(OneDnnSignals, NeverComeWhereTheStackPointerIsNone) {
   const int threads = GetParam();
@@ -80,7 +80,7 @@ TEST_P(OneDnnSignals, NeverComeWhereTheStackPointerIsNone) {
   EXPECT_EQ(elsewhere, 0) << "of " << on_a_stack + elsewhere;
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, OneDnnSignals, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Threads, OneDnnSignals, ::testing::Values(1, 2));
 
 }  // namespace
 }  // namespace convoy::onednn

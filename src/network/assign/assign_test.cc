@@ -121,7 +121,7 @@ TEST(Assignment, ConcatNormalizationAndSplitWorkInBlocks) {
         EXPECT_TRUE(step.output_shape.ends_with(layout)) << step.implementation << " gives " << step.output_shape;
       }
       for (const char* copies : {"ops.concat", "ops.split"}) {
-        EXPECT_EQ(std::ranges::count(operators, copies), batch == 1 ? 0 : 1) << testing::PrintToString(operators);
+        EXPECT_EQ(std::ranges::count(operators, copies), batch == 1 ? 0 : 1) << ::testing::PrintToString(operators);
       }
       EXPECT_EQ(std::ranges::count(operators, "ops.batch_normalization"), 1);
       EXPECT_LE(std::ranges::count(ran->steps, "convert", &NetworkStep::kind), 2);

@@ -38,7 +38,7 @@ Graph branches() {
   return b.graph;
 }
 
-class Global : public testing::Test {
+class Global : public ::testing::Test {
  protected:
   Global() { options_.cpu.isa = std::min(options_.cpu.isa, Isa::avx2); }  // whose blocks are 8c
 

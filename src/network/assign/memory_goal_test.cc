@@ -23,7 +23,7 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 
 // A value with three readers, one that is an output as well, operators in place, channels that don't fill a block.
-Graph branches() {
+Graph gated_branches() {
   GraphBuilder b;
   const int x = b.conv(b.input("x", {1, 3, 20, 20}), 3, 12, 3);
   const int left = b.node("Sigmoid", {x});
@@ -44,7 +44,7 @@ Graph transposed(bool read_beside) {
   return b.graph;
 }
 
-class MemoryGoals : public testing::Test {
+class MemoryGoals : public ::testing::Test {
  protected:
   MemoryGoals() { options_.cpu.isa = std::min(options_.cpu.isa, Isa::avx2); }  // whose blocks are 8c
 
@@ -112,7 +112,7 @@ class MemoryGoals : public testing::Test {
 
 TEST_F(MemoryGoals, AreKeptByTheFastestOfAllPlans) {
   if (!is_in_path("cbc")) GTEST_SKIP() << "skipped: no cbc";
-  for (const Graph& built : {branches(), transposed(false)}) {
+  for (const Graph& built : {gated_branches(), transposed(false)}) {
     const Graph graph = with_passes(built, options_.cpu);
     const std::vector<Plan> plans = all_plans(graph);
     ASSERT_GT(plans.size(), 500U);
@@ -180,7 +180,7 @@ TEST_F(MemoryGoals, CountWhatLoweringFindsAlive) {
 
 // What is said is what a session allocates, and its answers are those without a limit.
 TEST_F(MemoryGoals, SessionsKeepThem) {
-  const Graph graph = branches();
+  const Graph graph = gated_branches();
   NetworkOptions limited = options_;
   limited.how = "global";
   const auto prepared = [&] { return prepare_graph(graph, {.options = limited}); };
@@ -266,18 +266,18 @@ TEST_F(MemoryGoals, OfWeightsAreKeptByTheFastestOfAllPlans) {
 TEST_F(MemoryGoals, OfWeightsAndActivationsAreKeptTogether) {
   options_.how = "global";
   options_.memory = {.least = true};
-  const auto least = prepare_graph(branches(), {.options = options_});
+  const auto least = prepare_graph(gated_branches(), {.options = options_});
   ASSERT_TRUE(least.ok()) << least.error().message;
   const auto activations = static_cast<std::int64_t>((*least)->activation_bytes());
   options_.memory = {.weight_limit = 1};
-  const auto none = prepare_graph(branches(), {.options = options_});
+  const auto none = prepare_graph(gated_branches(), {.options = options_});
   ASSERT_FALSE(none.ok());
   const std::string& text = none.error().message;
   const std::size_t at = text.find("less than ");
   ASSERT_NE(at, std::string::npos) << text;
   const std::int64_t weights = std::stoll(text.substr(at + 10));
   options_.memory = {.activation_limit = activations, .weight_limit = weights};
-  const auto both = prepare_graph(branches(), {.options = options_});
+  const auto both = prepare_graph(gated_branches(), {.options = options_});
   ASSERT_TRUE(both.ok()) << both.error().message;
   EXPECT_LE((*both)->activation_bytes(), static_cast<std::size_t>(activations));
   EXPECT_LE((*both)->weight_bytes(), static_cast<std::size_t>(weights));
@@ -324,7 +324,7 @@ TEST_F(MemoryGoals, AnOperatorBeyondTheWorkspaceLimitIsARemark) {
 
 // Time and memory, each over the least there is.
 TEST_F(MemoryGoals, MayBeWeighedBesideTime) {
-  const Graph graph = with_passes(branches(), options_.cpu);
+  const Graph graph = with_passes(gated_branches(), options_.cpu);
   const std::vector<Plan> plans = all_plans(graph);
   double seconds = solver::kForbidden;
   std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
@@ -374,7 +374,7 @@ TEST(NetworkObjectives, AreReadAndWrongOnesNamed) {
 TEST_F(MemoryGoals, OtherWaysDontTakeThem) {
   options_.how = "greedy";
   options_.memory.activation_limit = 1 << 20;
-  const auto refused = plan_of(branches(), {.options = options_});
+  const auto refused = plan_of(gated_branches(), {.options = options_});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
   EXPECT_NE(refused.error().message.find("how='greedy'"), std::string::npos) << refused.error().message;

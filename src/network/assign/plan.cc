@@ -178,7 +178,7 @@ class Reading {
           fmt::format("the plan is for graph {:016x}, this is {:016x}: other nodes or sizes", given.graph, own.graph);
     } else if (own.device != given.device) {
       const auto text = [](const NetworkPlanHeader& header) {
-        return header.device.empty() ? std::string("the processor") : quoted(header.device);
+        return header.device.empty() ? std::string("the processor") : convoy::quoted(header.device);
       };
       wrong = fmt::format("the plan is for device {}, the network's home is {}", text(given), text(own));
     } else if (own.parts != given.parts) {

@@ -35,7 +35,7 @@ const EngineOfType wide("fake.f32", DataType::f32, 50e-6), narrow("fake.bf16", D
 const std::array<const Engine*, 2> both{&wide, &narrow};
 const std::array<const Engine*, 1> wide_only{&wide};
 
-int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t kernel) {
+int conv_with_bias(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t kernel) {
   return b.node("Conv", {x, b.constant(spread({out, in, kernel, kernel}, -0.2, 0.3)), b.constant(spread({out}))},
                 {{"pads", Ints(4, kernel / 2)}});
 }
@@ -44,22 +44,22 @@ int conv(GraphBuilder& b, int x, std::int64_t in, std::int64_t out, std::int64_t
 // constant residual, and a tail of rank 2, which has no layout and keeps its type.
 Graph network() {
   GraphBuilder b;
-  const int x = b.node("Relu", {conv(b, b.input("x", {1, 3, 12, 12}), 3, 8, 3)});
-  const int sum = b.node("Relu", {b.node("Add", {conv(b, x, 8, 8, 3), x})});
-  const int joined = b.node("Concat", {sum, conv(b, x, 8, 8, 1)}, {{"axis", std::int64_t{1}}});
+  const int x = b.node("Relu", {conv_with_bias(b, b.input("x", {1, 3, 12, 12}), 3, 8, 3)});
+  const int sum = b.node("Relu", {b.node("Add", {conv_with_bias(b, x, 8, 8, 3), x})});
+  const int joined = b.node("Concat", {sum, conv_with_bias(b, x, 8, 8, 1)}, {{"axis", std::int64_t{1}}});
   const int pooled = b.node("MaxPool", {joined}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
   const int scaled = b.node("Mul", {pooled, b.constant(spread({1, 16, 1, 1}, 0.5, 1.5))});
   const int none = b.constant(spread({0}));
   const int larger = b.node("Resize", {scaled, none, b.constant(tensor_of(DataType::f32, {4}, {1, 1, 2, 2}))},
                             {{"mode", std::string("nearest")}});
-  const int last = b.node("Add", {conv(b, larger, 16, 16, 1), b.constant(spread({1, 16, 12, 12}))});
+  const int last = b.node("Add", {conv_with_bias(b, larger, 16, 16, 1), b.constant(spread({1, 16, 12, 12}))});
   const int mean = b.node("Flatten", {b.node("GlobalAveragePool", {last})});
   b.output(b.node("Gemm", {mean, b.constant(spread({16, 5})), b.constant(spread({5}))}));
   b.output(pooled);
   return b.graph;
 }
 
-class Precision : public testing::Test {
+class Precision : public ::testing::Test {
  protected:
   Precision() { options_.cpu.isa = std::min(options_.cpu.isa, Isa::avx2); }
 

@@ -32,7 +32,7 @@ class OrderStore final : public MeasurementStore {
   std::set<std::string> seen_;
 };
 
-class ChooserTest : public testing::Test {
+class ChooserTest : public ::testing::Test {
  protected:
   ChooserTest() {
     options_.threads = 1;

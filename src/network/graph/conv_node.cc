@@ -174,7 +174,7 @@ Result<ConvProblem> fprop_problem(const Node& node, const TensorDesc& x, const T
     out.push_back(*size);
   }
   ConvProblem p;
-  p.pass = Pass::fprop;
+  p.pass = convoy::Pass::fprop;
   p.x = TensorDesc::packed(x.type, x.dims);
   p.w = TensorDesc::packed(w.type, w.dims);
   p.y = TensorDesc::packed(out_type, out);
@@ -249,7 +249,7 @@ Result<ConvProblem> dgrad_problem(const Node& node, const TensorDesc& data, cons
   }
   if (auto elements = checked_elements(out, 8); !elements.ok()) return elements.error().within(describe(node));
   ConvProblem p;
-  p.pass = Pass::dgrad;
+  p.pass = convoy::Pass::dgrad;
   p.x = TensorDesc::packed(data.type, out);
   p.w = TensorDesc::packed(w.type, w.dims);
   p.y = TensorDesc::packed(data.type, data.dims);

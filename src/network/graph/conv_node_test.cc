@@ -51,7 +51,7 @@ TEST(ConvNode, TransposedIsDgrad) {
   const auto made = problem_of("ConvTranspose", {1, 4, 3, 3}, {4, 2, 3, 3},
                                {{"strides", Ints{2, 2}}, {"output_padding", Ints{1, 1}}, {"pads", Ints{1, 1, 1, 1}}});
   ASSERT_TRUE(made.ok()) << made.error().message;
-  EXPECT_EQ(made->problem.pass, Pass::dgrad);
+  EXPECT_EQ(made->problem.pass, convoy::Pass::dgrad);
   EXPECT_EQ(made->problem.x.dims, (Dims{1, 2, 6, 6}));
   EXPECT_EQ(made->problem.y.dims, (Dims{1, 4, 3, 3}));
   // output_shape decides the padding, and may be given with N and C.

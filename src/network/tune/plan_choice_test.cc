@@ -26,7 +26,7 @@ class PlanChoiceTest : public SmallNetworkTest {
   void SetUp() override {
     SmallNetworkTest::SetUp();
     options_.selection.store = &store_;
-    folder_ = testing::TempDir() + "convoy-kept-plans";
+    folder_ = ::testing::TempDir() + "convoy-kept-plans";
     std::filesystem::remove_all(folder_);
     options_.kept_plans = folder_;
     options_.selection.budget_seconds = 60;  // more than what is done here takes on a machine that others use

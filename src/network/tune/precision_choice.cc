@@ -15,13 +15,13 @@
 namespace convoy {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kMostTries = 8;
 constexpr double kNear = 0.85;      // of the error that is allowed: looking on is hardly worth it
 constexpr double kOfTheTime = 0.5;  // for looking at nodes one by one
 
 double relative_error(const HostTensor& actual, const HostTensor& expected) {
-  if (actual.desc.type != expected.desc.type || actual.desc.dims != expected.desc.dims) return kInfinity;
+  if (actual.desc.type != expected.desc.type || actual.desc.dims != expected.desc.dims)
+    return std::numeric_limits<double>::infinity();
   if (!is_floating(expected.desc.type)) return 0;
   double difference = 0, norm = 0;
   for (std::int64_t i = 0; i < expected.desc.elements(); ++i) {
@@ -32,7 +32,7 @@ double relative_error(const HostTensor& actual, const HostTensor& expected) {
     norm += e * e;
   }
   if (difference == 0) return 0;
-  return std::isfinite(difference) && norm > 0 ? std::sqrt(difference / norm) : kInfinity;
+  return std::isfinite(difference) && norm > 0 ? std::sqrt(difference / norm) : std::numeric_limits<double>::infinity();
 }
 
 class Chooser {
@@ -195,7 +195,7 @@ class Chooser {
   // also converts, in ways that neither the f32 plan nor the narrow one has: they are measured where a store keeps
   // that.
   Result<void> search() {
-    double limit = max_error_, least_broken = kInfinity;
+    double limit = max_error_, least_broken = std::numeric_limits<double>::infinity();
     NetworkPlan before;
     for (int tries = 0; tries < kMostTries && !errors_.empty() && !stopped(1); ++tries) {
       show(kOfTheTime + (1 - kOfTheTime) * tries / kMostTries, "whole plans");
@@ -234,7 +234,7 @@ class Chooser {
 }  // namespace
 
 double relative_error(std::span<const HostTensor> actual, std::span<const HostTensor> expected) {
-  if (actual.size() != expected.size()) return kInfinity;
+  if (actual.size() != expected.size()) return std::numeric_limits<double>::infinity();
   double greatest = 0;
   for (std::size_t i = 0; i < actual.size(); ++i) greatest = std::max(greatest, relative_error(actual[i], expected[i]));
   return greatest;

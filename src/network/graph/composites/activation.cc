@@ -155,7 +155,7 @@ Result<void> bias_dropout(Expansion& e) {
   return {};
 }
 
-constexpr std::array kRows{
+constexpr std::array kActivationComposites{
     Composite{"BiasAdd", bias_add},
     Composite{"BiasDropout", bias_dropout},
     Composite{"BiasGelu", bias_gelu<false>},
@@ -169,6 +169,6 @@ constexpr std::array kRows{
 
 }  // namespace
 
-std::span<const Composite> activation_composites() { return kRows; }
+std::span<const Composite> activation_composites() { return kActivationComposites; }
 
 }  // namespace convoy::network

@@ -277,10 +277,11 @@ Result<void> tensor_scatter(Expansion& e) {
   return {};
 }
 
-constexpr std::array kRows{Composite{"Attention", attention, ""}, Composite{"TensorScatter", tensor_scatter, ""}};
+constexpr std::array kAttentionComposites{Composite{"Attention", attention, ""},
+                                          Composite{"TensorScatter", tensor_scatter, ""}};
 
 }  // namespace
 
-std::span<const Composite> attention_composites() { return kRows; }
+std::span<const Composite> attention_composites() { return kAttentionComposites; }
 
 }  // namespace convoy::network

@@ -124,7 +124,7 @@ Result<void> causal_conv_with_state(Expansion& e) {
 
 constexpr int kQlinearConvConstants[] = {1, 2, 4, 5, 6, 7};
 
-constexpr std::array kRows{
+constexpr std::array kConvolutionComposites{
     Composite{"CausalConvWithState", causal_conv_with_state, ""},
     Composite{"FusedConv", fused_conv<Last::none>},
     Composite{"NhwcConv", fused_conv<Last::all>},
@@ -135,6 +135,6 @@ constexpr std::array kRows{
 
 }  // namespace
 
-std::span<const Composite> convolution_composites() { return kRows; }
+std::span<const Composite> convolution_composites() { return kConvolutionComposites; }
 
 }  // namespace convoy::network

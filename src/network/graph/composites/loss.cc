@@ -87,13 +87,13 @@ Result<void> softmax_cross_entropy_loss(Expansion& e) {
   return give_loss(e, log_probabilities);
 }
 
-constexpr std::array kRows{
+constexpr std::array kLossComposites{
     Composite{"NegativeLogLikelihoodLoss", negative_log_likelihood_loss, ""},
     Composite{"SoftmaxCrossEntropyLoss", softmax_cross_entropy_loss, ""},
 };
 
 }  // namespace
 
-std::span<const Composite> loss_composites() { return kRows; }
+std::span<const Composite> loss_composites() { return kLossComposites; }
 
 }  // namespace convoy::network

@@ -73,7 +73,7 @@ Result<void> gemm_fast_gelu(Expansion& e) {
   return {};
 }
 
-constexpr std::array kRows{
+constexpr std::array kMatmulComposites{
     Composite{"FusedGemm", fused_gemm},
     Composite{"FusedMatMul", fused_matmul},
     Composite{"FusedMatMulActivation", fused_matmul},
@@ -83,6 +83,6 @@ constexpr std::array kRows{
 
 }  // namespace
 
-std::span<const Composite> matmul_composites() { return kRows; }
+std::span<const Composite> matmul_composites() { return kMatmulComposites; }
 
 }  // namespace convoy::network

@@ -163,13 +163,13 @@ constexpr int kNBitsConstants[] = {1, 2, 3, 4};
 
 constexpr int kTable[] = {0, 3};
 
-constexpr std::array kRows{
+constexpr std::array kNBitsComposites{
     Composite{"GatherBlockQuantized", gather_block_quantized, "com.microsoft", kTable},
     Composite{"MatMulNBits", matmul_n_bits, "com.microsoft", kNBitsConstants},
 };
 
 }  // namespace
 
-std::span<const Composite> n_bits_composites() { return kRows; }
+std::span<const Composite> n_bits_composites() { return kNBitsComposites; }
 
 }  // namespace convoy::network

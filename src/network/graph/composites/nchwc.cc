@@ -147,7 +147,7 @@ Result<void> reorder_output(Expansion& e) {
 
 constexpr int kWeights[] = {1};
 
-constexpr std::array kRows{
+constexpr std::array kNchwcComposites{
     Composite{"AveragePool", plain, kDomain},
     Composite{"Conv", conv, kDomain, kWeights},
     Composite{"GlobalAveragePool", plain, kDomain},
@@ -160,6 +160,6 @@ constexpr std::array kRows{
 
 }  // namespace
 
-std::span<const Composite> nchwc_composites() { return kRows; }
+std::span<const Composite> nchwc_composites() { return kNchwcComposites; }
 
 }  // namespace convoy::network

@@ -135,7 +135,7 @@ Result<void> group_norm(Expansion& e) {
   return {};
 }
 
-constexpr std::array kRows{
+constexpr std::array kNormalizationComposites{
     Composite{"EmbedLayerNormalization", embed_layer_norm},
     Composite{"GroupNorm", group_norm<false>},
     Composite{"SimplifiedLayerNormalization", simplified_layer_norm, ""},
@@ -146,6 +146,6 @@ constexpr std::array kRows{
 
 }  // namespace
 
-std::span<const Composite> normalization_composites() { return kRows; }
+std::span<const Composite> normalization_composites() { return kNormalizationComposites; }
 
 }  // namespace convoy::network

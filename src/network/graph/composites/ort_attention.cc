@@ -214,7 +214,7 @@ Result<void> multi_head_attention(Expansion& e) {
   return give_attention(e, of);
 }
 
-constexpr std::array kRows{
+constexpr std::array kOrtAttentionComposites{
     Composite{"Attention", attention},
     Composite{"MultiHeadAttention", multi_head_attention},
     Composite{"QAttention", qattention},
@@ -222,6 +222,6 @@ constexpr std::array kRows{
 
 }  // namespace
 
-std::span<const Composite> ort_attention_composites() { return kRows; }
+std::span<const Composite> ort_attention_composites() { return kOrtAttentionComposites; }
 
 }  // namespace convoy::network

@@ -111,7 +111,7 @@ Result<void> dynamic_quantize_lstm(Expansion& e) {
   return {};
 }
 
-constexpr std::array kRows{
+constexpr std::array kQuantizedComposites{
     Composite{"DynamicQuantizeLSTM", dynamic_quantize_lstm},
     Composite{"DynamicQuantizeMatMul", dynamic_quantize_matmul},
     Composite{"MatMulIntegerToFloat", matmul_integer_to_float},
@@ -121,6 +121,6 @@ constexpr std::array kRows{
 
 }  // namespace
 
-std::span<const Composite> quantized_composites() { return kRows; }
+std::span<const Composite> quantized_composites() { return kQuantizedComposites; }
 
 }  // namespace convoy::network

@@ -20,7 +20,7 @@ Result<void> as_onnx_has_it(Expansion& e) {
 
 constexpr int kRange[] = {0, 1, 2}, kPad[] = {1, 2}, kTrilu[] = {1};
 
-constexpr std::array kRows{
+constexpr std::array kRenamedComposites{
     Composite{"GatherND", as_onnx_has_it},
     Composite{"GridSample", as_onnx_has_it},
     Composite{"Pad", as_onnx_has_it, "com.microsoft", kPad},
@@ -30,6 +30,6 @@ constexpr std::array kRows{
 
 }  // namespace
 
-std::span<const Composite> renamed_composites() { return kRows; }
+std::span<const Composite> renamed_composites() { return kRenamedComposites; }
 
 }  // namespace convoy::network

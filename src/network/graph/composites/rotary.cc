@@ -128,11 +128,11 @@ Result<void> ort_rotary_embedding(Expansion& e) {
   return rotate(e, 2, 3, positions);
 }
 
-constexpr std::array kRows{Composite{"RotaryEmbedding", rotary_embedding, ""},
-                           Composite{"RotaryEmbedding", ort_rotary_embedding}};
+constexpr std::array kRotaryComposites{Composite{"RotaryEmbedding", rotary_embedding, ""},
+                                       Composite{"RotaryEmbedding", ort_rotary_embedding}};
 
 }  // namespace
 
-std::span<const Composite> rotary_composites() { return kRows; }
+std::span<const Composite> rotary_composites() { return kRotaryComposites; }
 
 }  // namespace convoy::network

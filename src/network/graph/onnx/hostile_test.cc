@@ -14,7 +14,7 @@ using ::onnx::AttributeProto;
 using ::onnx::ModelProto;
 using ::onnx::TensorProto;
 
-class ExternalData : public testing::Test {
+class ExternalData : public ::testing::Test {
  protected:
   void SetUp() override {
     root_ = fs::temp_directory_path() / ("convoy_external_" + std::to_string(getpid()));

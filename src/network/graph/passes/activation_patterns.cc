@@ -125,23 +125,23 @@ class Matcher {
 
 constexpr double kSqrt2 = 1.4142135623730951;
 
-struct Found {
+struct ActivationMatch {
   std::string op;
   int x = kAbsent;
   std::map<std::string, ops::Attribute> attributes;
 };
 
 // hard_sigmoid(x) = min(max(x + 3, 0), 6) / 6
-std::optional<Found> match_hard_sigmoid(Matcher& m, const Node& node) {
+std::optional<ActivationMatch> match_hard_sigmoid(Matcher& m, const Node& node) {
   if (node.desc.op != "Div" && node.desc.op != "Mul") return std::nullopt;
   const int clipped = node.desc.op == "Div" ? m.beside(node, 6, false) : m.beside(node, 1.0 / 6);
   const int x = clipped == kAbsent ? kAbsent : m.unclipped(clipped);
   if (x == kAbsent) return std::nullopt;
-  return Found{"HardSigmoid", x, {{"alpha", 1.0 / 6}, {"beta", 0.5}}};
+  return ActivationMatch{"HardSigmoid", x, {{"alpha", 1.0 / 6}, {"beta", 0.5}}};
 }
 
 // (x * min(max(x + 3, 0), 6)) / 6
-std::optional<Found> match_scaled_hard_swish(Matcher& m, const Node& node) {
+std::optional<ActivationMatch> match_scaled_hard_swish(Matcher& m, const Node& node) {
   if (node.desc.op != "Div" && node.desc.op != "Mul") return std::nullopt;
   const int product = node.desc.op == "Div" ? m.beside(node, 6, false) : m.beside(node, 1.0 / 6);
   if (product == kAbsent) return std::nullopt;
@@ -151,30 +151,30 @@ std::optional<Found> match_scaled_hard_swish(Matcher& m, const Node& node) {
   for (int side : {0, 1}) {
     m.back_to(mark);
     const int x = mul->inputs[side];
-    if (m.unclipped(mul->inputs[1 - side]) == x && x != kAbsent) return Found{"HardSwish", x, {}};
+    if (m.unclipped(mul->inputs[1 - side]) == x && x != kAbsent) return ActivationMatch{"HardSwish", x, {}};
   }
   return std::nullopt;
 }
 
 // x * gate(x)
-std::optional<Found> match_gated(Matcher& m, const Node& node) {
+std::optional<ActivationMatch> match_gated(Matcher& m, const Node& node) {
   if (node.desc.op != "Mul" || node.inputs.size() != 2) return std::nullopt;
   for (int side : {0, 1}) {
     const int x = node.inputs[side];
     const int gate = node.inputs[1 - side];
     m.start();
     if (const Node* sigmoid = m.behind(gate, "Sigmoid"); sigmoid && sigmoid->inputs[0] == x) {
-      return Found{"Swish", x, {{"alpha", 1.0}}};
+      return ActivationMatch{"Swish", x, {{"alpha", 1.0}}};
     }
     m.start();
     const Node* hard = m.behind(gate, "HardSigmoid");
     if (hard && hard->inputs[0] == x && m.real_is(*hard, "alpha", 0.2, 1.0 / 6) && m.real_is(*hard, "beta", 0.5, 0.5)) {
-      return Found{"HardSwish", x, {}};
+      return ActivationMatch{"HardSwish", x, {}};
     }
     m.start();
     if (const Node* tanh = m.behind(gate, "Tanh")) {
       const Node* softplus = m.behind(tanh->inputs[0], "Softplus");
-      if (softplus && softplus->inputs[0] == x) return Found{"Mish", x, {}};
+      if (softplus && softplus->inputs[0] == x) return ActivationMatch{"Mish", x, {}};
     }
   }
   return std::nullopt;
@@ -189,7 +189,7 @@ int match_erf(Matcher& m, int value) {
 }
 
 // x/2 * (1 + erf(x/sqrt(2))), the factors in any order
-std::optional<Found> match_gelu(Matcher& m, const Node& node) {
+std::optional<ActivationMatch> match_gelu(Matcher& m, const Node& node) {
   if (node.desc.op != "Mul" || node.inputs.size() != 2) return std::nullopt;
   if (const int product = m.beside(node, 0.5); product != kAbsent) {  // (x * (1 + erf)) * 0.5
     const Node* mul = m.behind(product, "Mul");
@@ -197,19 +197,20 @@ std::optional<Found> match_gelu(Matcher& m, const Node& node) {
     for (int side : {0, 1}) {
       m.back_to(mark);
       if (mul != nullptr && mul->inputs[side] != kAbsent && match_erf(m, mul->inputs[1 - side]) == mul->inputs[side]) {
-        return Found{"Gelu", mul->inputs[side], {}};
+        return ActivationMatch{"Gelu", mul->inputs[side], {}};
       }
     }
   }
   for (int side : {0, 1}) {
     m.start();
     if (const int x = match_erf(m, node.inputs[1 - side]); x != kAbsent) {  // (x * 0.5) * (1 + erf)
-      if (m.undivided(node.inputs[side], 2) == x) return Found{"Gelu", x, {}};
+      if (m.undivided(node.inputs[side], 2) == x) return ActivationMatch{"Gelu", x, {}};
     }
     m.start();
     if (const Node* half = m.behind(node.inputs[1 - side], "Mul")) {  // x * (0.5 * (1 + erf))
       const int sum = m.beside(*half, 0.5);
-      if (sum != kAbsent && match_erf(m, sum) == node.inputs[side]) return Found{"Gelu", node.inputs[side], {}};
+      if (sum != kAbsent && match_erf(m, sum) == node.inputs[side])
+        return ActivationMatch{"Gelu", node.inputs[side], {}};
     }
   }
   return std::nullopt;

@@ -12,9 +12,9 @@
 namespace convoy::network {
 namespace {
 
-class Rewriting {
+class PixelProductRewriting {
  public:
-  explicit Rewriting(Graph& graph) : graph_(graph) {}
+  explicit PixelProductRewriting(Graph& graph) : graph_(graph) {}
 
   Result<int> run() {
     int changes = 0;
@@ -172,7 +172,7 @@ class Rewriting {
 
 Result<int> pixel_products(Graph& graph, const PassContext& context) {
   if (!context.on_gpu) return 0;
-  CONVOY_TRY(const int changes, Rewriting(graph).run());
+  CONVOY_TRY(const int changes, PixelProductRewriting(graph).run());
   CONVOY_CHECK(topological_order(graph, context));
   return changes;
 }

@@ -24,9 +24,10 @@ std::optional<Places> places_of(const ops::NodeDesc& desc) {
   return std::nullopt;
 }
 
-class Rewriting {
+class QuantizedProductRewriting {
  public:
-  Rewriting(Graph& graph, const PassContext& context) : graph_(graph), quantized_(graph), context_(context) {}
+  QuantizedProductRewriting(Graph& graph, const PassContext& context)
+      : graph_(graph), quantized_(graph), context_(context) {}
 
   Result<int> run() {
     const std::size_t count = graph_.nodes.size();
@@ -215,6 +216,8 @@ class Rewriting {
 
 }  // namespace
 
-Result<int> quantized_matmul(Graph& graph, const PassContext& context) { return Rewriting(graph, context).run(); }
+Result<int> quantized_matmul(Graph& graph, const PassContext& context) {
+  return QuantizedProductRewriting(graph, context).run();
+}
 
 }  // namespace convoy::network

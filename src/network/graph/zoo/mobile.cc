@@ -7,7 +7,7 @@ namespace {
 
 constexpr float kBranchScale = 0.6F;  // of a residual branch's last gamma
 
-struct Stage {
+struct MobileStage {
   std::int64_t expansion, kernel, stride, out;
   int repeats;
 };
@@ -21,7 +21,7 @@ Value squeeze_excite(ModelBuilder& b, const std::string& name, const Value& x, s
 }
 
 // Expansion, depthwise convolution, squeeze and excitation where the network has it, linear projection.
-Value inverted_residual(ModelBuilder& b, const std::string& name, const Value& x, const Stage& stage,
+Value inverted_residual(ModelBuilder& b, const std::string& name, const Value& x, const MobileStage& stage,
                         std::int64_t stride, Activation activation, bool excite) {
   Value y = x;
   if (stage.expansion != 1) {
@@ -36,11 +36,12 @@ Value inverted_residual(ModelBuilder& b, const std::string& name, const Value& x
 }
 
 template <std::size_t N>
-std::string mobile(const char* name, std::uint64_t seed, const Stage (&stages)[N], Activation activation, bool excite) {
+std::string mobile(const char* name, std::uint64_t seed, const MobileStage (&stages)[N], Activation activation,
+                   bool excite) {
   ModelBuilder b(name, seed);
   Value x = conv_bn(b, "stem", b.input(3, {224, 224}), {.out = 32, .kernel = 3, .stride = 2, .pad = 1}, activation);
   int index = 1;
-  for (const Stage& stage : stages) {
+  for (const MobileStage& stage : stages) {
     for (int repeat = 0; repeat < stage.repeats; ++repeat) {
       x = inverted_residual(b, "block" + std::to_string(index++), x, stage, repeat == 0 ? stage.stride : 1, activation,
                             excite);
@@ -53,15 +54,15 @@ std::string mobile(const char* name, std::uint64_t seed, const Stage (&stages)[N
 
 // Sandler et al., "MobileNetV2: inverted residuals and linear bottlenecks", 2018, table 2.
 std::string mobilenet_v2() {
-  constexpr Stage kStages[] = {{1, 3, 1, 16, 1}, {6, 3, 2, 24, 2},  {6, 3, 2, 32, 3}, {6, 3, 2, 64, 4},
-                               {6, 3, 1, 96, 3}, {6, 3, 2, 160, 3}, {6, 3, 1, 320, 1}};
+  constexpr MobileStage kStages[] = {{1, 3, 1, 16, 1}, {6, 3, 2, 24, 2},  {6, 3, 2, 32, 3}, {6, 3, 2, 64, 4},
+                                     {6, 3, 1, 96, 3}, {6, 3, 2, 160, 3}, {6, 3, 1, 320, 1}};
   return mobile("mobilenet_v2", 2, kStages, Activation::relu6, false);
 }
 
 // Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", 2019, table 1.
 std::string efficientnet_b0() {
-  constexpr Stage kStages[] = {{1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
-                               {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
+  constexpr MobileStage kStages[] = {{1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
+                                     {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
   return mobile("efficientnet_b0", 2019, kStages, Activation::silu, true);
 }
 

@@ -6,9 +6,9 @@ namespace convoy::zoo {
 namespace {
 
 // Gammas of the branches and the projections that keep the sums' variance from growing with the depth.
-constexpr float kBranchScale = 0.4F, kProjectionScale = 0.8F;
+constexpr float kResidualScale = 0.4F, kProjectionScale = 0.8F;
 
-struct Stage {
+struct ResidualStage {
   std::int64_t width, out, stride;
   int blocks;
 };
@@ -30,16 +30,16 @@ Value joined(ModelBuilder& b, const std::string& name, const Value& branch, Valu
 // Two 3x3 convolutions; the first has the stride.
 Value basic_block(ModelBuilder& b, const std::string& name, const Value& x, std::int64_t out, std::int64_t stride) {
   Value y = conv_bn(b, name + ".1", x, {.out = out, .kernel = 3, .stride = stride, .pad = 1}, Activation::relu);
-  y = conv_bn(b, name + ".2", y, {.kernel = 3, .pad = 1}, Activation::none, kBranchScale);
+  y = conv_bn(b, name + ".2", y, {.kernel = 3, .pad = 1}, Activation::none, kResidualScale);
   return joined(b, name, y, x, stride);
 }
 
 // 1x1, 3x3 with the stride and the groups, 1x1.
-Value bottleneck(ModelBuilder& b, const std::string& name, const Value& x, const Stage& stage, std::int64_t stride,
-                 std::int64_t groups) {
+Value bottleneck(ModelBuilder& b, const std::string& name, const Value& x, const ResidualStage& stage,
+                 std::int64_t stride, std::int64_t groups) {
   Value y = conv_bn(b, name + ".1", x, {.out = stage.width}, Activation::relu);
   y = conv_bn(b, name + ".2", y, {.kernel = 3, .stride = stride, .pad = 1, .groups = groups}, Activation::relu);
-  y = conv_bn(b, name + ".3", y, {.out = stage.out}, Activation::none, kBranchScale);
+  y = conv_bn(b, name + ".3", y, {.out = stage.out}, Activation::none, kResidualScale);
   return joined(b, name, y, x, stride);
 }
 
@@ -52,7 +52,7 @@ std::string bottlenecks(const char* name, std::uint64_t seed, std::int64_t group
   Value x = stem(b);
   constexpr int kBlocks[] = {3, 4, 6, 3};
   for (int i = 0; i < 4; ++i) {
-    const Stage stage = {(groups * group_width) << i, std::int64_t{256} << i, i > 0 ? 2 : 1, kBlocks[i]};
+    const ResidualStage stage = {(groups * group_width) << i, std::int64_t{256} << i, i > 0 ? 2 : 1, kBlocks[i]};
     for (int block = 0; block < stage.blocks; ++block) {
       x = bottleneck(b, block_name(i, block), x, stage, block == 0 ? stage.stride : 1, groups);
     }
