@@ -95,13 +95,13 @@ function(convoy_precompile target kind)
                          -Wno-stringop-overread)
 endfunction()
 
-# convoy_unity(target): files are compiled eight at a time, so that the headers and templates that they share are compiled once for
-# eight. With ccache, which those have who change Convoy, each is compiled alone; so names in the anonymous namespaces of a target's
+# convoy_unity(target): files are compiled sixteen at a time, so that the headers and templates that they share are compiled once for
+# sixteen. With ccache, which those have who change Convoy, each is compiled alone; so names in the anonymous namespaces of a target's
 # files must differ. Files with options of their own (LOOPS, instruction sets) stay alone.
 function(convoy_unity target)
   if(NOT CCACHE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # takes the eight for a header of whoever includes them
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # takes the sixteen for headers
   endif()
 endfunction()
 

@@ -5,8 +5,8 @@
 namespace convoy::ops {
 namespace {
 
-constexpr const char* kKinds[] = {"an integer",   "a real number", "a string", "integers",
-                                  "real numbers", "strings",       "a tensor"};
+constexpr const char* kAttributeKinds[] = {"an integer",   "a real number", "a string", "integers",
+                                           "real numbers", "strings",       "a tensor"};
 
 template <class T>
 Result<T> get(const NodeDesc& node, std::string_view name, T fallback) {
@@ -15,7 +15,7 @@ Result<T> get(const NodeDesc& node, std::string_view name, T fallback) {
   if (const T* value = std::get_if<T>(&found->second)) return *value;
   return Error{ErrorCode::invalid_argument,
                fmt::format("{}: attribute '{}' is given as {}, it must be {}", node.op, name,
-                           kKinds[found->second.index()], kKinds[Attribute(T{}).index()])};
+                           kAttributeKinds[found->second.index()], kAttributeKinds[Attribute(T{}).index()])};
 }
 
 }  // namespace

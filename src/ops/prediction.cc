@@ -35,7 +35,7 @@ struct Kind {
 };
 
 // In the order of Rate.
-constexpr std::array kKinds{
+constexpr std::array kRates{
     Kind{"moves", {120, 83, 117, 0, 50}, {130, 95, 118}, {160, 104, 110, 0, 26}},
     Kind{"transposes", {35, 35, 35}},
     Kind{"elements", {55, 48, 57}, {23, 25, 30}},
@@ -53,8 +53,8 @@ constexpr std::array kKinds{
     Kind{"recurrent", {80, 80, 80}},  // weights read, all for each step, or for a few sequences' steps at once
     Kind{"others", {8, 8, 8}},
 };
-static_assert(kKinds.size() == static_cast<std::size_t>(Rate::others) + 1);
-constexpr const Kind& kind_at(Rate rate) { return kKinds[static_cast<std::size_t>(rate)]; }
+static_assert(kRates.size() == static_cast<std::size_t>(Rate::others) + 1);
+constexpr const Kind& kind_at(Rate rate) { return kRates[static_cast<std::size_t>(rate)]; }
 // Elements with activations of other dims.
 constexpr Kind kSpreads{"spreads", {87, 90, 77, 0, 70}, {49, 46, 36, 0, 55}};
 constexpr Kind kInterpolates{"interpolates", {12, 29, 26}, {5, 15, 14}};  // resizes that are not nearest

@@ -109,7 +109,7 @@ Result<Computation> batch_normalization(const Described& d) {
   return mapped(computed_in(x.type), operands, d.outputs[0], std::move(value));
 }
 
-constexpr NamedRule kRules[] = {
+constexpr NamedRule kElementwiseRules[] = {
     {"Clip", clip},       {"Where", where},   {"PRelu", prelu},
     {"Cast", cast},       {"CastLike", cast}, {"Identity", identity},
     {"Dropout", dropout}, {"Pow", pow},       {"BatchNormalization", batch_normalization},
@@ -131,6 +131,6 @@ Result<Computation> element_computation(const Described& d) {
   return mapped(computed_in(type), operands, d.outputs[0], std::move(function.expression));
 }
 
-std::span<const NamedRule> elementwise_rules() { return kRules; }
+std::span<const NamedRule> elementwise_rules() { return kElementwiseRules; }
 
 }  // namespace convoy::ops::generated

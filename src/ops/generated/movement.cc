@@ -180,7 +180,7 @@ Result<Computation> pad(const Described& d) {
   return moved(y, moved_as(y.type), y.dims, {{0, std::move(place)}}, Place::broadcast(y, y.rank()).coordinates);
 }
 
-constexpr NamedRule kRules[] = {{"Gather", gather}, {"Pad", pad}};
+constexpr NamedRule kMovementRules[] = {{"Gather", gather}, {"Pad", pad}};
 
 }  // namespace
 
@@ -200,6 +200,6 @@ Result<Computation> map_computation(const Described& d) {
   return moved(y, moved_as(y.type), y.dims, {{0, Place::broadcast(x, 1)}}, {Coordinate::of(0)});
 }
 
-std::span<const NamedRule> movement_rules() { return kRules; }
+std::span<const NamedRule> movement_rules() { return kMovementRules; }
 
 }  // namespace convoy::ops::generated

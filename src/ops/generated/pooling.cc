@@ -168,13 +168,13 @@ Result<Computation> global_lp(const Described& d) {
   return made;
 }
 
-constexpr NamedRule kRules[] = {
+constexpr NamedRule kPoolingRules[] = {
     {"MaxPool", max_pool},         {"AveragePool", average_pool},         {"LpPool", lp_pool},
     {"GlobalMaxPool", global_max}, {"GlobalAveragePool", global_average}, {"GlobalLpPool", global_lp},
 };
 
 }  // namespace
 
-std::span<const NamedRule> pooling_rules() { return kRules; }
+std::span<const NamedRule> pooling_rules() { return kPoolingRules; }
 
 }  // namespace convoy::ops::generated

@@ -72,10 +72,10 @@ Result<Computation> matmul(const Described& d) {
   return made;
 }
 
-constexpr NamedRule kRules[] = {{"Gemm", gemm}, {"MatMul", matmul}};
+constexpr NamedRule kProductRules[] = {{"Gemm", gemm}, {"MatMul", matmul}};
 
 }  // namespace
 
-std::span<const NamedRule> product_rules() { return kRules; }
+std::span<const NamedRule> product_rules() { return kProductRules; }
 
 }  // namespace convoy::ops::generated

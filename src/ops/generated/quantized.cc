@@ -51,10 +51,10 @@ Result<Computation> dequantize(const Described& d) {
                 written([&](auto in) { return (operands.size() > 2 ? in(0) - in(2) : in(0)) * in(1); }));
 }
 
-constexpr NamedRule kRules[] = {{"QuantizeLinear", quantize}, {"DequantizeLinear", dequantize}};
+constexpr NamedRule kQuantizedRules[] = {{"QuantizeLinear", quantize}, {"DequantizeLinear", dequantize}};
 
 }  // namespace
 
-std::span<const NamedRule> quantized_rules() { return kRules; }
+std::span<const NamedRule> quantized_rules() { return kQuantizedRules; }
 
 }  // namespace convoy::ops::generated

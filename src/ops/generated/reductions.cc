@@ -321,7 +321,7 @@ Result<Computation> arg_extreme(const Described& d) {
   return made;
 }
 
-constexpr NamedRule kRules[] = {
+constexpr NamedRule kReductionRules[] = {
     {"ReduceSum", reduce},
     {"ReduceMean", reduce},
     {"ReduceMax", reduce},
@@ -347,6 +347,6 @@ constexpr NamedRule kRules[] = {
 
 }  // namespace
 
-std::span<const NamedRule> reduction_rules() { return kRules; }
+std::span<const NamedRule> reduction_rules() { return kReductionRules; }
 
 }  // namespace convoy::ops::generated

@@ -65,10 +65,10 @@ Result<Computation> resize(const Described& d) {
   return made;
 }
 
-constexpr NamedRule kRules[] = {{"Resize", resize}, {"Upsample", resize}};
+constexpr NamedRule kResizeRules[] = {{"Resize", resize}, {"Upsample", resize}};
 
 }  // namespace
 
-std::span<const NamedRule> resize_rules() { return kRules; }
+std::span<const NamedRule> resize_rules() { return kResizeRules; }
 
 }  // namespace convoy::ops::generated
