@@ -120,8 +120,6 @@ RunStatistics last_run(const convoy_session& session) {
   return session.statistics;
 }
 
-std::string lines(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, "\n")); }
-
 }  // namespace
 
 extern "C" {

@@ -43,7 +43,7 @@ struct Copy {
   TensorDesc from, to;
 };
 
-const char* name_of(Copy::Of operand) {
+const char* operand_name(Copy::Of operand) {
   static constexpr const char* names[] = {"x", "w", "y", "what out holds", "z", "out"};
   return names[static_cast<std::size_t>(operand)];
 }
@@ -104,7 +104,8 @@ class ChannelsLastPlan final : public ConvPlan, public HasStages {
   std::vector<std::string> stages() const override {
     std::vector<std::string> stages;
     for (const Made& copy : copies_) {
-      if (copy.operand != Copy::Of::result) stages.push_back(fmt::format("{} to channels last", name_of(copy.operand)));
+      if (copy.operand != Copy::Of::result)
+        stages.push_back(fmt::format("{} to channels last", operand_name(copy.operand)));
     }
     for (std::string& stage : stages_of(*inner_)) stages.push_back(std::move(stage));
     if (out_offset_) stages.emplace_back("out from channels last");

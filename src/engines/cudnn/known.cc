@@ -9,14 +9,13 @@
 #include "core/notes.h"
 #include "core/padding.h"
 #include "engines/cudnn/graph.h"
+#include "engines/cudnn/limits.h"
 #include "engines/cudnn/names.h"
 
 namespace convoy::cudnn {
 namespace {
 
 bool sixteen_bits(const ConvProblem& p) { return p.out().type == DataType::f16 || p.out().type == DataType::bf16; }
-
-bool is_fp8(DataType type) { return type == DataType::f8_e4m3 || type == DataType::f8_e5m2; }
 
 enum class When {
   sixteen_bits,

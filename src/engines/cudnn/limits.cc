@@ -8,13 +8,13 @@
 #include <vector>
 
 namespace convoy::cudnn {
+bool is_fp8(DataType type) { return type == DataType::f8_e4m3 || type == DataType::f8_e5m2; }
+
 namespace {
 
 constexpr int kFirstFp8Architecture = 89;
 constexpr int kFirstBf16Architecture = 80;
 constexpr std::int64_t kVectorBytes = 16;  // what a tensor-core kernel loads at once
-
-bool is_fp8(DataType type) { return type == DataType::f8_e4m3 || type == DataType::f8_e5m2; }
 
 struct Named {
   const char* name;

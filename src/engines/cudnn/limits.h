@@ -10,6 +10,8 @@
 
 namespace convoy::cudnn {
 
+bool is_fp8(DataType type);
+
 // The largest element count of one tensor that cuDNN is given: engines index with 32 bits, and some are wrong above,
 // without saying so. Larger problems are split (split.h).
 inline constexpr std::int64_t kMostElements = (std::int64_t{1} << 31) - 1;
