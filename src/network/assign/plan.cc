@@ -104,7 +104,8 @@ Result<Side> side_in(const std::string& text, const Value* value, const Places& 
   if (text == "-") return side;
   const std::size_t at = text.find('@');
   const auto parts = split(std::string_view(text).substr(0, at), ',');
-  if (parts.size() != 2) return Error{ErrorCode::invalid_argument, fmt::format("{} is not TYPE,LAYOUT", quoted(text))};
+  if (parts.size() != 2)
+    return Error{ErrorCode::invalid_argument, fmt::format("{} is not TYPE,LAYOUT", convoy::quoted(text))};
   CONVOY_TRY(const DataType type, parse_data_type(parts[0]));
   CONVOY_TRY(side.format.layout, parse_layout(parts[1]));
   const bool narrows = type == DataType::bf16 || type == DataType::f16;
@@ -113,7 +114,8 @@ Result<Side> side_in(const std::string& text, const Value* value, const Places& 
   const std::string name = text.substr(at + 1);
   const auto found = std::ranges::find_if(places, [&](const Place& place) { return place.device->name() == name; });
   if (found == places.begin() || found == places.end()) {
-    return Error{ErrorCode::invalid_argument, fmt::format("{}: this session has no device {}", text, quoted(name))};
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("{}: this session has no device {}", text, convoy::quoted(name))};
   }
   side.place = static_cast<int>(found - places.begin());
   return side;

@@ -103,7 +103,7 @@ Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::
     const std::string_view word = take_word(rest);
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), header.graph, 16);
     if (error != std::errc() || end != word.data() + word.size()) {
-      return invalid(fmt::format("graph {} is no hexadecimal number", quoted(word)));
+      return invalid(fmt::format("graph {} is no hexadecimal number", convoy::quoted(word)));
     }
   } else if (field == "parts") {
     CONVOY_TRY(header.parts, parse_batch_parts(take_word(rest)));
@@ -113,20 +113,20 @@ Result<void> read_field(NetworkPlanHeader& header, std::string_view field, std::
     return invalid(fmt::format(
         "{} is unknown: network, input, threads, isa, math, precision, graph, parts, device, or a node's conv, op, "
         "relabel, inplace or convert",
-        quoted(field)));
+        convoy::quoted(field)));
   }
-  if (!rest.empty()) return invalid(fmt::format("{} is too much", quoted(rest)));
+  if (!rest.empty()) return invalid(fmt::format("{} is too much", convoy::quoted(rest)));
   return {};
 }
 
 Result<std::optional<Cost>> read_cost(std::string_view cost, std::string_view source) {
   if (std::ranges::find(kSources, source) == kSources.end()) {
-    return invalid(fmt::format("a cost's source {}: it is predicted, measured or -", quoted(source)));
+    return invalid(fmt::format("a cost's source {}: it is predicted, measured or -", convoy::quoted(source)));
   }
   if (cost == "-") return std::optional<Cost>();
   const auto microseconds = cost.ends_with("us") ? parse_double(cost.substr(0, cost.size() - 2)) : parse_double("");
   if (!microseconds.ok()) {
-    return invalid(fmt::format("cost {} is no number of us", quoted(cost)));
+    return invalid(fmt::format("cost {} is no number of us", convoy::quoted(cost)));
   }
   return std::optional(Cost{*microseconds * 1e-6, source == "measured"});
 }
@@ -159,10 +159,10 @@ Result<NetworkPlanLine> read_node(int number, std::string_view kind, std::string
         fmt::format("a column is missing: {} \"NAME\" RUNS-ON TYPE,LAYOUT -> TYPE,LAYOUT COST SOURCE", kind));
   }
   if (arrow != "->") {
-    return invalid(fmt::format("{} where -> is expected", quoted(arrow)));
+    return invalid(fmt::format("{} where -> is expected", convoy::quoted(arrow)));
   }
   CONVOY_TRY(line.cost, read_cost(cost, source));
-  if (!rest.empty()) return invalid(fmt::format("{} is too much", quoted(rest)));
+  if (!rest.empty()) return invalid(fmt::format("{} is too much", convoy::quoted(rest)));
   return line;
 }
 
@@ -233,8 +233,8 @@ Result<NetworkPlan> parse_plan(std::string_view text) {
       if (word != "convoy-plan")
         return at_line(number, invalid(fmt::format("a plan begins with 'convoy-plan {}'", kVersion)));
       if (rest != kVersion) {
-        return at_line(number,
-                       invalid(fmt::format("version {} of plans is not known here, {} is", quoted(rest), kVersion)));
+        return at_line(number, invalid(fmt::format("version {} of plans is not known here, {} is", convoy::quoted(rest),
+                                                   kVersion)));
       }
       begun = true;
       continue;
@@ -245,9 +245,10 @@ Result<NetworkPlan> parse_plan(std::string_view text) {
       plan.lines.push_back(std::move(*line));
       continue;
     }
-    if (!plan.lines.empty()) return at_line(number, invalid(fmt::format("{} behind the first node", quoted(word))));
+    if (!plan.lines.empty())
+      return at_line(number, invalid(fmt::format("{} behind the first node", convoy::quoted(word))));
     if (word != "input" && !seen.emplace(word).second)
-      return at_line(number, invalid(fmt::format("{} again", quoted(word))));
+      return at_line(number, invalid(fmt::format("{} again", convoy::quoted(word))));
     if (auto read = read_field(plan.header, word, rest); !read.ok()) return at_line(number, read.error());
   }
   if (!begun) return invalid("it is empty");

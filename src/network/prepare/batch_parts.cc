@@ -17,7 +17,7 @@ Result<BatchParts> parse_batch_parts(std::string_view text) {
     return Error{
         ErrorCode::invalid_argument,
         fmt::format("parts of a batch: {} is not whole, a number of images (4) or one for each thread (1/thread)",
-                    quoted(text))};
+                    convoy::quoted(text))};
   }
   parts.images = *images;
   return parts;

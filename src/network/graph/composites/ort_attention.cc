@@ -119,7 +119,7 @@ Result<void> of_projected(Expansion& e, int projected, std::vector<std::int64_t>
   return give_attention(e, of);
 }
 
-Result<void> attention(Expansion& e) {
+Result<void> projected_attention(Expansion& e) {
   constexpr int kBias = 2, kMask = 3, kPast = 4, kAttentionBias = 5;
   CONVOY_CHECK(e.check_inputs(2, 7));
   CONVOY_CHECK(e.check_dims(0, "input", {-1, -1, -1}));
@@ -215,7 +215,7 @@ Result<void> multi_head_attention(Expansion& e) {
 }
 
 constexpr std::array kOrtAttentionComposites{
-    Composite{"Attention", attention},
+    Composite{"Attention", projected_attention},
     Composite{"MultiHeadAttention", multi_head_attention},
     Composite{"QAttention", qattention},
 };
