@@ -22,6 +22,9 @@ endif()
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  option(CONVOY_UNITY "Compile files several at a time (convoy_unity)" OFF)
+else()
+  option(CONVOY_UNITY "Compile files several at a time (convoy_unity)" ON)
 endif()
 
 # A designated initialiser leaves the other members at their defaults on purpose.
@@ -96,12 +99,12 @@ function(convoy_precompile target kind)
 endfunction()
 
 # convoy_unity(target): files are compiled sixteen at a time, so that the headers and templates that they share are compiled once for
-# sixteen. With ccache, which those have who change Convoy, each is compiled alone; so names in the anonymous namespaces of a target's
+# sixteen. With ccache, which those have who change Convoy, each is compiled alone. So names in the anonymous namespaces of a target's
 # files must differ. Files with options of their own (LOOPS, instruction sets) stay alone.
 function(convoy_unity target)
-  if(NOT CCACHE)
+  if(CONVOY_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # takes the sixteen for headers
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # g++ takes the sixteen for headers, and warns
   endif()
 endfunction()
 

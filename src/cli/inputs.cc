@@ -57,7 +57,7 @@ Result<std::map<std::size_t, std::vector<std::string>>> match_files(const Networ
                                                                     std::vector<std::string>& remarks) {
   std::map<std::size_t, std::vector<std::string>> files;
   std::string names;
-  for (const NetworkValue& input : network.inputs()) names += fmt::format("\n  {}", convoy::describe(input));
+  for (const NetworkValue& input : network.inputs()) names += fmt::format("\n  {}", cli::describe(input));
   std::vector<std::string> given = flags.inputs;
   given.insert(given.end(), flags.files.begin(), flags.files.end());
   for (const std::string& flag : given) {
@@ -95,7 +95,7 @@ Result<TensorDesc> concrete(const NetworkValue& value, Dims dims, bool default_b
       continue;
     }
     const bool named = axis < value.dim_names.size() && !value.dim_names[axis].empty();
-    return invalid(fmt::format("input {} has a free size: give it with --dim {}=VALUE", convoy::describe(value),
+    return invalid(fmt::format("input {} has a free size: give it with --dim {}=VALUE", cli::describe(value),
                                named ? value.dim_names[axis] : fmt::format("{}:{}", value.name, axis)));
   }
   TensorDesc desc = TensorDesc::packed(value.type, std::move(dims));
@@ -195,7 +195,7 @@ Result<InputReader> InputReader::open(const Network& network, const InputFlags& 
   for (std::size_t i = 0; i < network.inputs().size(); ++i) {
     const auto files = reader.files_.find(i);
     if (files == reader.files_.end()) {
-      if (!flags.random) missing += fmt::format("\n  {}", describe(network.inputs()[i]));
+      if (!flags.random) missing += fmt::format("\n  {}", cli::describe(network.inputs()[i]));
       continue;
     }
     const std::size_t count = files->second.size();
@@ -218,7 +218,7 @@ Result<void> InputReader::apply_batch() {
     if (!has_batch(input)) continue;
     if (flags_->batch > 0 && dims_[i][0] >= 0 && dims_[i][0] != flags_->batch) {
       return invalid(
-          fmt::format("--batch {}: the batch of input {} is {}", flags_->batch, convoy::describe(input), dims_[i][0]));
+          fmt::format("--batch {}: the batch of input {} is {}", flags_->batch, cli::describe(input), dims_[i][0]));
     }
     if (flags_->batch > 0) dims_[i][0] = flags_->batch;
     if (dims_[i][0] > 0) batch_ = std::max(batch_, dims_[i][0]);
@@ -241,7 +241,7 @@ Result<void> InputReader::fit_tensor(PreparedInput& input, std::size_t index) co
   if (!fits) {
     const std::string now = wanted == value.dims ? "" : fmt::format(" ({} with --dim and --batch)", to_string(wanted));
     const std::string is = dims.empty() ? "one number without dims" : to_string(dims);
-    return invalid(fmt::format("is {}, the input is {}{}", is, convoy::describe(value), now));
+    return invalid(fmt::format("is {}, the input is {}{}", is, cli::describe(value), now));
   }
   if (input.tensor.desc.type == value.type) return {};
   input.remarks.push_back(

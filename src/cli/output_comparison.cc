@@ -27,7 +27,7 @@ using Outputs = std::vector<std::vector<HostTensor>>;  // of each sample
 
 std::string names_of(const std::vector<NetworkValue>& values) {
   std::string text;
-  for (const NetworkValue& value : values) text += (text.empty() ? "" : ", ") + convoy::describe(value);
+  for (const NetworkValue& value : values) text += (text.empty() ? "" : ", ") + cli::describe(value);
   return text;
 }
 
