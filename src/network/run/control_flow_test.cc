@@ -4,6 +4,7 @@
 
 #include "network/graph/pass.h"
 #include "network/run/islands.h"
+#include "network/testing/passes.h"
 #include "network/testing/plans.h"
 
 namespace convoy::network {
@@ -85,6 +86,44 @@ TEST(ControlFlow, WhatConstantsDecideIsNoNodeAnyMore) {
   for (std::int64_t i = 0; i < 18; ++i) {
     EXPECT_NEAR(outputs[1].at(i), spread({2, 3}).at(i % 6) * static_cast<double>(2 + i / 6), 1e-5);
   }
+}
+
+// What no trip changes is computed once; what may fail on values stays where it is, should there be no trip.
+TEST(ControlFlow, WhatAllTripsShareGoesBeforeTheLoop) {
+  GraphBuilder b;
+  const int n = b.input("n", {}, DataType::s64), h = b.input("h", {2}), x = b.input("x", {2});
+  const int index = b.input("index", {2}, DataType::s64);
+  // x is handed on as it is.
+  const int y = b.node("Loop", {n, kAbsent, h, x, index});
+  Node& node = b.graph.nodes.back();
+  const int still_x = b.graph.add_value("still x");
+  node.outputs.push_back(still_x);
+  node.captured = 1;
+  Body body;
+  body.input("i", DataType::s64);
+  const int go = body.input("go", DataType::boolean), state = body.input("h"), same = body.input("x");
+  const int at = body.input("index", DataType::s64);
+  const int two = body.b.constant(tensor_of(DataType::f32, {}, {2}));
+  const int twice = body.b.node("Mul", {body.b.node("Neg", {same}), two});
+  const int sum = body.b.node("Add", {body.b.node("Add", {state, twice}), body.b.node("Gather", {same, at})});
+  node.bodies = {body.finish({go, sum, body.b.node("Identity", {same})})};
+  b.output(y);
+  b.output(b.node("Abs", {still_x}));
+  const Graph graph = with_passes(b.graph, cpu_features());
+  const auto all = ops_of(graph);
+  EXPECT_EQ(std::ranges::count(all, "Neg") + std::ranges::count(all, "Mul"), 2);
+  const auto loop = std::ranges::find(graph.nodes, "Loop", [](const Node& each) { return each.desc.op; });
+  ASSERT_NE(loop, graph.nodes.end());
+  auto left = ops_of(*loop->bodies[0]);
+  std::ranges::sort(left);
+  EXPECT_EQ(left, (std::vector<std::string>{"Add", "Add", "Gather"}));
+  const HostTensor from = tensor_of(DataType::f32, {2}, {1, 2}), by = tensor_of(DataType::f32, {2}, {10, 20});
+  const auto results = run_graph(b.graph, {number(3), from, by, tensor_of(DataType::s64, {2}, {1, 0})});
+  expect_close(results.at(0), tensor_of(DataType::f32, {2}, {1 + 3 * (20 - 20), 2 + 3 * (10 - 40)}), 1e-5);
+  expect_close(results.at(1), by, 0);
+  const auto untouched = run_graph(b.graph, {number(0), from, by, tensor_of(DataType::s64, {2}, {7, 7})});
+  expect_close(untouched.at(0), from, 0);
+  EXPECT_EQ(loop->outputs.size(), 1U);
 }
 
 TEST(ControlFlow, ManyTripsStayALoop) {

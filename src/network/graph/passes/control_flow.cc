@@ -1,7 +1,10 @@
 // If and Loop whose conditions are known once sizes are: the branch that is taken, and the body once for each trip,
-// take the node's place. What depends on data is decided when it runs (network/run/control_step.h).
+// take the node's place. What depends on data is decided when it runs (network/run/control_step.h); what is the same in
+// all trips of such a Loop is computed before it.
 #include <algorithm>
+#include <map>
 
+#include "network/graph/infer.h"
 #include "network/graph/pass.h"
 #include "network/graph/splice.h"
 
@@ -66,6 +69,11 @@ class ControlFlow {
       for (Node& node : nodes) {
         CONVOY_TRY(const auto outputs, spliced(node));
         if (!outputs) {
+          if (node.desc.op == "Loop") {
+            CONVOY_TRY(const bool hoisted, hoist(node, replaced));
+            changed |= hoisted;
+            changes += hoisted;
+          }
           graph_.nodes.push_back(std::move(node));
           continue;
         }
@@ -142,6 +150,86 @@ class ControlFlow {
     // Of what size each trip's result would have been is found when it runs.
     if (trips.empty() && node.outputs.size() > carried) return stays;
     return std::optional(std::move(trips));
+  }
+
+  // Whether the node can't fail whatever its inputs' values are: it may run even if there is no trip.
+  static bool takes_any_values(const Node& node) {
+    static constexpr std::string_view kCheckIndices[] = {"Gather",  "GatherElements",  "GatherND", "OneHot",
+                                                         "Scatter", "ScatterElements", "ScatterND"};
+    return node.bodies.empty() && node.desc.domain.empty() &&
+           std::ranges::find(kCheckIndices, node.desc.op) == std::end(kCheckIndices);
+  }
+
+  // What a Loop hands on as it got it is a value around the body that the body reads.
+  static void share_unchanged(Node& loop, Graph& body, std::vector<std::pair<int, int>>& replaced) {
+    const auto drop = [](auto& list, std::size_t at) { list.erase(list.begin() + static_cast<std::ptrdiff_t>(at)); };
+    for (std::size_t c = carried_by(loop); c-- > 0;) {
+      const std::size_t in = 2 + c, out = 1 + c;
+      const int value = body.inputs[in];
+      if (body.outputs[out] != value) continue;
+      if (loop.outputs[c] != kAbsent) replaced.emplace_back(loop.outputs[c], loop.inputs[in]);
+      loop.inputs.push_back(loop.inputs[in]);
+      drop(loop.inputs, in);
+      drop(loop.outputs, c);
+      ++loop.captured;
+      body.inputs.push_back(value);
+      body.input_info.push_back({.name = body.values[value].name, .known_rank = false});
+      drop(body.inputs, in);
+      drop(body.input_info, in);
+      drop(body.outputs, out);
+      drop(body.output_info, out);
+    }
+  }
+
+  // Nodes of a Loop's body that read only what is around it go before it: the graph's nodes end with the Loop's.
+  Result<bool> hoist(Node& loop, std::vector<std::pair<int, int>>& replaced) {
+    Graph body = *loop.bodies[0];
+    CONVOY_CHECK(topological_order(body, context_));
+    CONVOY_CHECK(identity_removal(body, context_));
+    const int captured = loop.captured;
+    share_unchanged(loop, body, replaced);
+    std::map<int, int> outside;  // by value of the body
+    for (std::size_t i = loop.inputs.size() - static_cast<std::size_t>(loop.captured); i < loop.inputs.size(); ++i)
+      outside.emplace(body.inputs[i], loop.inputs[i]);
+    const auto is_outside = [&](int value) { return outside.contains(value); };
+    const auto is_constant = [&](int value) {
+      return body.constant_of(value) != nullptr ||
+             (is_outside(value) && graph_.constant_of(outside.at(value)) != nullptr);
+    };
+    const auto is_same = [&](int value) { return value == kAbsent || is_outside(value) || is_constant(value); };
+    std::vector<int> results;
+    for (Node& node : body.nodes) {
+      const auto decides = [&](int input) { return is_constant(node.inputs[input]); };
+      if (!std::ranges::any_of(node.inputs, is_outside) || !std::ranges::all_of(node.inputs, is_same)) continue;
+      if (!takes_any_values(node) || !std::ranges::all_of(value_inputs(node), decides)) continue;
+      Node there = node;
+      there.desc.name = loop.desc.name + "/" + node.desc.name;
+      for (int& input : there.inputs) {
+        if (input == kAbsent) continue;
+        const auto [known, is_new] = outside.try_emplace(input, kAbsent);
+        if (is_new) known->second = graph_.add_constant(body.values[input].name, *body.constant_of(input));
+        input = known->second;
+      }
+      for (int& output : there.outputs) {
+        if (output == kAbsent) continue;
+        results.push_back(output);
+        output = outside[output] = graph_.add_value(loop.desc.name + "/" + body.values[output].name);
+      }
+      graph_.nodes.push_back(std::move(there));
+      node.erased = true;
+    }
+    if (results.empty() && captured == loop.captured) return false;
+    body.sweep();
+    const auto readers = body.readers();
+    for (const int value : results) {
+      if (readers[value].empty() && !body.is_output(value)) continue;
+      loop.inputs.push_back(outside.at(value));
+      ++loop.captured;
+      body.inputs.push_back(value);
+      body.input_info.push_back({.name = body.values[value].name, .known_rank = false});
+    }
+    loop.bodies[0] = std::make_shared<const Graph>(std::move(body));
+    return true;
   }
 
   std::vector<int> unrolled(const Node& node, const std::vector<Graph>& trips) {
