@@ -143,12 +143,13 @@ void dequantize_loop(const Q* x, float x_scale, std::int32_t x_zero, float* y, s
 
 // ---- selection
 
-// As many bytes of ones as an element has where the condition holds.
+// As many bytes of ones as an element has where the condition holds: where its byte is not 0.
 template <class T>
-CONVOY_AVX2 __m256i mask_of(const bool* condition) {
+CONVOY_AVX2 __m256i mask_of(const std::uint8_t* condition) {
   const __m256i none = _mm256_setzero_si256();
   if constexpr (sizeof(T) == 1) {
-    return _mm256_cmpgt_epi8(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(condition)), none);
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(condition));
+    return _mm256_xor_si256(_mm256_cmpeq_epi8(bytes, none), _mm256_set1_epi8(-1));
   } else if constexpr (sizeof(T) == 2) {
     return _mm256_cmpgt_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(condition))), none);
   } else if constexpr (sizeof(T) == 4) {
@@ -169,7 +170,7 @@ CONVOY_AVX2 __m256i same(const T* x) {
 }
 
 template <class T>
-void select(const bool* condition, const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y,
+void select(const std::uint8_t* condition, const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y,
             std::int64_t count) {
   constexpr auto kCount = kBytes / static_cast<std::int64_t>(sizeof(T));
   const __m256i one_a = same(a), one_b = same(b);
@@ -182,7 +183,7 @@ void select(const bool* condition, const T* a, std::int64_t a_step, const T* b, 
   }
   for (; i < count; ++i) {
     const T from_a = a[i * a_step], from_b = b[i * b_step];
-    y[i] = condition[i] ? from_a : from_b;
+    y[i] = condition[i] != 0 ? from_a : from_b;
   }
 }
 
@@ -439,7 +440,7 @@ void pool_row(DataType type, PoolFunction function, const PoolWindows& windows, 
   }
 }
 
-void select_row(std::size_t size, const bool* condition, const void* a, std::int64_t a_step, const void* b,
+void select_row(std::size_t size, const std::uint8_t* condition, const void* a, std::int64_t a_step, const void* b,
                 std::int64_t b_step, void* y, std::int64_t count) {
   const auto of = [&]<class T>(T) {
     select(condition, static_cast<const T*>(a), a_step, static_cast<const T*>(b), b_step, static_cast<T*>(y), count);

@@ -31,9 +31,9 @@ void quantize_row(DataType type, const float* x, float scale, std::int32_t zero,
 // y[i] = (x[i] - zero) * scale, from `type` (u8 or s8).
 void dequantize_row(DataType type, const void* x, float scale, std::int32_t zero, float* y, std::int64_t count);
 
-// y[i] = condition[i] ? a[i * a_step] : b[i * b_step], elements of `size` bytes (1, 2, 4 or 8); the steps are 0 or 1. y
-// may be a or b.
-void select_row(std::size_t size, const bool* condition, const void* a, std::int64_t a_step, const void* b,
+// y[i] = condition[i] != 0 ? a[i * a_step] : b[i * b_step], elements of `size` bytes (1, 2, 4 or 8); the steps are 0
+// or 1. y may be a or b.
+void select_row(std::size_t size, const std::uint8_t* condition, const void* a, std::int64_t a_step, const void* b,
                 std::int64_t b_step, void* y, std::int64_t count);
 
 enum class PoolFunction { max, average };

@@ -213,8 +213,9 @@ TEST(Vectors, Where) {
   for (const DataType type : {DataType::u8, DataType::f16, DataType::f32, DataType::s64}) {
     for (const std::int64_t size : kShortRows) {
       HostTensor condition = *HostTensor::allocate(TensorDesc::packed(DataType::boolean, {3, 5, size}));
+      constexpr std::uint8_t kBytes[] = {0, 0, 1, 0x7f, 0x80, 0xff};  // all but 0 are true
       for (std::int64_t i = 0; i < condition.desc.elements(); ++i) {
-        store_from_double(DataType::boolean, condition.data.get(), i, static_cast<double>(random() % 2));
+        reinterpret_cast<std::uint8_t*>(condition.data.get())[i] = kBytes[random() % std::size(kBytes)];
       }
       for (const Dims& a : {Dims{3, 5, size}, Dims{5, 1}, Dims{size}, Dims{}}) {
         for (const Dims& b : {Dims{3, 5, size}, Dims{3, 1, 1}}) {

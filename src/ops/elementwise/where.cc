@@ -28,7 +28,7 @@ class Where final : public Operator {
                                        const ExecContext& context) -> Result<void> {
                          parallel_for(context, loop.elements(), 3, [&](std::int64_t begin, std::int64_t end) {
                            loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                             const bool* condition = static_cast<const bool*>(in[0]) + at[1];
+                             const auto* condition = static_cast<const std::uint8_t*>(in[0]) + at[1];
                              const T* a = static_cast<const T*>(in[1]) + at[2];
                              const T* b = static_cast<const T*>(in[2]) + at[3];
                              T* y = static_cast<T*>(out[0]) + at[0];
@@ -38,7 +38,7 @@ class Where final : public Operator {
                              }
                              for (std::int64_t i = 0; i < count; ++i) {
                                const T from_a = a[i * loop.inner_stride(2)], from_b = b[i * loop.inner_stride(3)];
-                               y[i * loop.inner_stride(0)] = condition[i * loop.inner_stride(1)] ? from_a : from_b;
+                               y[i * loop.inner_stride(0)] = condition[i * loop.inner_stride(1)] != 0 ? from_a : from_b;
                              }
                            });
                          });
