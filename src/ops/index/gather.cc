@@ -1,11 +1,12 @@
 // Gather, GatherElements and GatherND: elements or blocks of the data picked by a tensor of indices.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "ops/indexing.h"
 #include "ops/movement/map_copy.h"
-#include "ops/movement/strided_copy.h"
+#include "ops/movement/mapped_copy.h"
 #include "ops/operator_row.h"
 
 namespace convoy::ops {
@@ -196,19 +197,30 @@ class GatherElements final : public Operator {
         return make_plan(node,
                          [=, type = inputs[1].desc.type, op = node.op](auto in, auto out,
                                                                        const ExecContext& context) -> Result<void> {
-                           CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
+                           std::atomic<bool> all_there = true;
                            parallel_for(context, count, 8, [&](std::int64_t begin, std::int64_t end) {
                              loop.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {
                                const T* const from = static_cast<const T*>(in[0]) + at[1];
                                const I* const indices = static_cast<const I*>(in[1]) + at[0];
                                T* const to = static_cast<T*>(out[0]) + at[0];
                                const std::int64_t next = loop.inner_stride(1);
+                               std::uint64_t signs = 0;  // of what is negative where an index is outside
+                               for (std::int64_t i = 0; i < run; ++i) {
+                                 const auto index = static_cast<std::uint64_t>(static_cast<std::int64_t>(indices[i]));
+                                 const auto end = static_cast<std::uint64_t>(dim);
+                                 signs |= (index + end) | (end - 1 - index);
+                               }
+                               if (static_cast<std::int64_t>(signs) < 0) {
+                                 all_there = false;
+                                 return;
+                               }
                                for (std::int64_t i = 0; i < run; ++i) {
                                  const std::int64_t index = indices[i];
                                  to[i] = from[i * next + (index < 0 ? index + dim : index) * along];
                                }
                              });
                            });
+                           if (!all_there) return check_indices(op, 1, type, in[1], count, {dim});
                            return {};
                          });
       });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/movement/mapped_copy.h"
 #include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
 

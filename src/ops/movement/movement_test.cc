@@ -1,5 +1,6 @@
 // Reshape, Squeeze, Transpose, Slice, Concat, Split, Expand, Tile, Pad, Shape, Constant ...: values from the operator
 // specification's examples and by hand.
+#include <algorithm>
 #include <random>
 
 #include "ops/testing/operators.h"
@@ -8,6 +9,7 @@ namespace convoy::ops {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
+using Attributes = std::map<std::string, Attribute>;
 
 std::vector<double> iota(std::int64_t count, double first = 0) {
   std::vector<double> values(count);
@@ -289,6 +291,60 @@ TEST(Movement, CenterCropPad) {
   expect_refused(node_of("CenterCropPad"), {floats({2}, {1, 2}), longs({2}, {1, 1})}, "2 entries for 1 axes");
   expect_refused(node_of("CenterCropPad", {{"axes", Ints{1}}}), {floats({2}, {1, 2}), longs({1}, {1})}, "axes[0]=1");
   expect_refused(node_of("CenterCropPad"), {floats({1, 1}, {1}), longs({2}, {9e15, 9e15})}, "overflow");
+}
+
+// Rows of any length, which are moved 16 bytes at a time where they are short.
+TEST(Movement, PadOfShortRows) {
+  constexpr std::int64_t kBlocks = 5, kRows = 4, kBefore = 2, kAfter = 3;
+  for (const std::string mode : {"constant", "edge", "reflect", "wrap"}) {
+    for (const DataType type : {DataType::u8, DataType::f16, DataType::f32, DataType::f64}) {
+      for (std::int64_t columns = 4; columns < 40; ++columns) {
+        SCOPED_TRACE(mode + " " + to_string(Dims{kBlocks, kRows, columns}));
+        const auto from = spread(kBlocks * kRows * columns, 0, 100);
+        // The row or column that index i behind the padding is of, -1: none.
+        const auto source = [&](std::int64_t i, std::int64_t size) -> std::int64_t {
+          if (mode == "edge") return std::clamp<std::int64_t>(i, 0, size - 1);
+          if (mode == "wrap") return (i + size) % size;
+          if (mode == "constant") return i < 0 || i >= size ? -1 : i;
+          return i < 0 ? -i : i >= size ? 2 * size - 2 - i : i;
+        };
+        std::vector<double> to;
+        for (std::int64_t b = 0; b < kBlocks; ++b) {
+          for (std::int64_t r = -kBefore; r < kRows + kAfter; ++r) {
+            for (std::int64_t c = -kBefore; c < columns + kAfter; ++c) {
+              const std::int64_t row = source(r, kRows), column = source(c, columns);
+              const bool inside = row >= 0 && column >= 0;
+              to.push_back(inside ? from[static_cast<std::size_t>((b * kRows + row) * columns + column)] : 7);
+            }
+          }
+        }
+        expect_op(node_of("Pad", {{"mode", mode}}),
+                  {tensor(type, {kBlocks, kRows, columns}, from), longs({6}, {0, kBefore, kBefore, 0, kAfter, kAfter}),
+                   tensor(type, {}, {7})},
+                  {tensor(type, {kBlocks, kRows + kBefore + kAfter, columns + kBefore + kAfter}, to)}, 1, 0);
+      }
+    }
+  }
+}
+
+// Each element three times, and every third one, in either direction.
+TEST(Movement, EachThriceAndEveryThird) {
+  for (const DataType type : {DataType::u8, DataType::f16, DataType::f32}) {
+    for (const std::int64_t columns : {5, 16, 21, 90}) {
+      const auto from = spread(4 * columns, 0, 100);
+      std::vector<double> to;
+      for (std::int64_t r = 0; r < 4; ++r) {
+        for (std::int64_t c = 0; c < 3 * columns; ++c)
+          to.push_back(from[static_cast<std::size_t>(r * columns + c / 3)]);
+      }
+      const Attributes nearest{{"coordinate_transformation_mode", "asymmetric"}, {"nearest_mode", "floor"}};
+      const HostTensor x = tensor(type, {1, 4, columns}, from), y = tensor(type, {1, 4, 3 * columns}, to);
+      expect_op(node_of("Resize", nearest),
+                {x, absent(), absent(), longs({3}, {1, 4, static_cast<double>(3 * columns)})}, {y}, 0, 0);
+      expect_op(node_of("Resize", nearest), {y, absent(), absent(), longs({3}, {1, 4, static_cast<double>(columns)})},
+                {x}, 0, 0);
+    }
+  }
 }
 
 }  // namespace

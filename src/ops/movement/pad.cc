@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "ops/movement/map_copy.h"
-#include "ops/movement/strided_copy.h"
+#include "ops/movement/mapped_copy.h"
 #include "ops/operator_row.h"
 #include "ops/padding.h"
 

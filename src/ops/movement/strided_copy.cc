@@ -10,8 +10,9 @@
 #include <utility>
 
 #include "base/cpu.h"
-#include "convert/convert.h"
+#include "ops/movement/copy_line.h"
 #include "ops/movement/transpose_lines.h"
+#include "ops/movement/transpose_squares.h"
 
 namespace convoy::ops {
 
@@ -44,22 +45,6 @@ StridedCopy::StridedCopy(std::size_t element_size, const Dims& dims, const Dims&
     tiled_ = true;
   }
   for (std::size_t d = 0; d + (tiled_ ? 2 : 1) < dims_.size(); ++d) blocks_ *= dims_[d];
-  conversion_ = as_conversion();
-}
-
-std::optional<std::pair<TensorDesc, TensorDesc>> StridedCopy::as_conversion() const {
-  if (!tiled_ || dims_.size() > 3 || element_size_ != 4) return std::nullopt;  // of others it is no faster
-  const std::size_t last = dims_.size() - 1;
-  const std::int64_t rows = dims_[last - 1], columns = dims_[last];  // of `to`
-  const std::int64_t batch = dims_.size() == 3 ? dims_[0] : 1, size = rows * columns;
-  const bool packed =
-      from_[last] == rows && to_[last - 1] == columns && (batch == 1 || (from_[0] == size && to_[0] == size));
-  constexpr std::int64_t kLeastRows = 16, kLeastSize = 4096;  // below it takes longer
-  if (!packed || std::min(rows, columns) < kLeastRows || size < kLeastSize) return std::nullopt;
-  const bool to_inner = rows >= columns;  // the shorter side are the channels
-  const Dims dims{batch, std::min(rows, columns), std::max(rows, columns)};
-  return std::pair{TensorDesc::packed(DataType::f32, dims, to_inner ? Layout::nchw : Layout::nhwc),
-                   TensorDesc::packed(DataType::f32, dims, to_inner ? Layout::nhwc : Layout::nchw)};
 }
 
 namespace {
@@ -177,41 +162,6 @@ void copy_rows_by(const std::byte* from, std::int64_t from_step, std::byte* to, 
   copy(times);
 }
 
-// Every second element of a and then of b.
-template <class V, std::size_t... kAt>
-V every_second(V a, V b, std::index_sequence<kAt...>) {
-  return __builtin_shufflevector(a, b, (2 * kAt)...);
-}
-
-// Behind the last element there may be nothing to read.
-template <class T>
-void copy_every_second(const T* from, T* to, std::int64_t count) {
-  constexpr int N = 16 / sizeof(T);
-  typedef T Vector __attribute__((vector_size(16)));
-  std::int64_t i = 0;
-  for (; i + N < count; i += N) {
-    Vector a, b;
-    std::memcpy(&a, from + 2 * i, sizeof(Vector));
-    std::memcpy(&b, from + 2 * i + N, sizeof(Vector));
-    a = every_second(a, b, std::make_index_sequence<N>());
-    std::memcpy(to + i, &a, sizeof(Vector));
-  }
-  for (; i < count; ++i) to[i] = from[2 * i];
-}
-
-template <class T>
-void copy_line(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t count) {
-  if (from_step == 1 && to_step == 1) {
-    std::memcpy(to, from, count * sizeof(T));
-  } else if (from_step == 0 && to_step == 1) {
-    std::fill_n(to, count, *from);
-  } else if (from_step == 2 && to_step == 1) {
-    copy_every_second(from, to, count);
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
-  }
-}
-
 template <class T>
 void copy_lines(const T* from, std::int64_t from_row, std::int64_t from_step, T* to, std::int64_t to_row,
                 std::int64_t to_step, std::int64_t rows, std::int64_t count) {
@@ -228,6 +178,10 @@ bool fit_first_cache(std::int64_t apart, std::int64_t lines) {
   const std::int64_t sets = kAll / std::max(std::gcd(apart, kAll), kLine);
   return lines <= sets * kWays;
 }
+
+// Whether squares are so wide that half a line of `to` is written at a time.
+template <class T>
+constexpr bool has_wide_squares = sizeof(T) == 4;
 
 // to[r * to_row + c] = from[r + c * from_column]. The side with the larger step is the one that goes in long runs.
 template <class T>
@@ -263,13 +217,18 @@ void transpose(const T* from, std::int64_t from_column, T* to, std::int64_t to_r
     }
     return;
   }
+  if constexpr (has_wide_squares<T>) {
+    if (cpu_features().isa >= Isa::avx2 && rows >= avx2::kSquare && columns >= avx2::kSquare) {
+      return avx2::transpose_squares(from, from_column, to, to_row, rows, columns);
+    }
+  }
   // The last squares reach back over what others have made.
   const auto square = [&](std::int64_t r, std::int64_t c) {
     const std::int64_t row = std::min(r, rows - N), column = std::min(c, columns - N);
     transpose_square(from + row + column * from_column, from_column, to + row * to_row + column, to_row);
   };
   std::int64_t done = 0;  // columns
-  if constexpr (sizeof(T) <= 4) {
+  if constexpr (sizeof(T) <= 2) {
     if (cpu_features().isa >= Isa::avx512 && fit_first_cache(from_column * size, avx512::line_columns<T>)) {
       done = columns / avx512::line_columns<T> * avx512::line_columns<T>;
       const std::int64_t whole_rows = rows / N * N;
@@ -297,7 +256,8 @@ template <class T>
 void transpose_tile(const T* from, std::int64_t from_column, T* to, std::int64_t to_row, std::int64_t rows,
                     std::int64_t columns) {
   constexpr std::int64_t kMost = (32 << 10) / sizeof(T);
-  if (to_row != columns || from_column < to_row || rows * columns > kMost) {
+  const bool wide = has_wide_squares<T> && cpu_features().isa >= Isa::avx2 && columns >= avx2::kSquare;
+  if (wide || to_row != columns || from_column < to_row || rows * columns > kMost) {
     return transpose(from, from_column, to, to_row, rows, columns);
   }
   alignas(64) T made[kMost];
@@ -359,13 +319,24 @@ void StridedCopy::copy(const T* from, T* to, std::int64_t tile, std::int64_t beg
 
 void StridedCopy::run(const void* from, void* to, const ExecContext& context) const {
   if (std::find(dims_.begin(), dims_.end(), 0) != dims_.end()) return;
-  if (conversion_) return convert_layout(conversion_->first, from, conversion_->second, to, context.team());
   const std::int64_t last = dims_.back();
   const bool flat = dims_.size() == 1 && from_.back() == 1 && to_.back() == 1;
   if (flat) {  // one long line: split it
     parallel_for(context, last, 1, [&](std::int64_t begin, std::int64_t end) {
       std::memcpy(at_element(to, begin, element_size_), at_element(from, begin, element_size_),
                   (end - begin) * element_size_);
+    });
+    return;
+  }
+  // A long line several times: a part stays in the first cache until all have it.
+  const std::int64_t part = (16 << 10) / static_cast<std::int64_t>(element_size_);
+  if (!tiled_ && dims_.size() == 2 && from_[0] == 0 && from_[1] == 1 && to_[1] == 1 && last > part) {
+    parallel_for(context, (last + part - 1) / part, part * dims_[0], [&](std::int64_t begin, std::int64_t end) {
+      const auto size = static_cast<std::int64_t>(element_size_);
+      for (std::int64_t at = begin * part; at < std::min(last, end * part); at += part) {
+        copy_rows(at_element(from, at, element_size_), 0, at_element(to, at, element_size_), to_[0] * size, dims_[0],
+                  std::min(part, last - at) * size);
+      }
     });
     return;
   }
@@ -396,201 +367,6 @@ std::unique_ptr<OpPlan> plan_of_bytes(const NodeDesc& node, std::int64_t bytes) 
       std::memcpy(static_cast<char*>(out[0]) + begin, static_cast<const char*>(in[0]) + begin, end - begin);
     });
     return {};
-  });
-}
-
-Result<void> check_mappable(const NodeDesc& node, const TensorDesc& y) {
-  constexpr std::int64_t kLongest = std::int64_t{1} << 27;
-  for (const std::int64_t dim : y.dims) {
-    if (dim > kLongest && y.elements() > 0) {
-      return Error{ErrorCode::unsupported,
-                   fmt::format("{}: the output's dims [{}] are above {}", node.op, to_string(y.dims), kLongest)};
-    }
-  }
-  return {};
-}
-
-MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std::int64_t(int d, std::int64_t i)> map)
-    : element_size_(size_of(y.type)) {
-  if (y.elements() == 0) {
-    dims_ = strides_ = {0};
-    offsets_ = {{}};
-    return;
-  }
-  std::vector<int> order(y.dims.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return y.strides[a] > y.strides[b]; });
-  for (const int d : order) {
-    Dims offsets(y.dims[d]);
-    for (std::int64_t i = 0; i < y.dims[d]; ++i) {
-      const std::int64_t index = map(d, i);
-      offsets[i] = index < 0 ? -1 : index * x.strides[d];
-    }
-    dims_.push_back(y.dims[d]);
-    strides_.push_back(y.strides[d]);
-    offsets_.push_back(std::move(offsets));
-  }
-  if (dims_.empty()) {
-    dims_ = strides_ = {1};
-    offsets_ = {{0}};
-  }
-  merge_inner_dims();
-  for (std::size_t d = 0; d + 1 < dims_.size(); ++d) rows_ *= dims_[d];
-  find_runs();
-}
-
-// Short ones only, and where rows are left that threads can share.
-void MappedCopy::merge_inner_dims() {
-  constexpr std::int64_t kMostBytes = 512, kLeastRows = 4;
-  const auto stays_together = [&] {
-    const Dims& inner = offsets_.back();
-    for (std::size_t i = 0; i < inner.size(); ++i) {
-      if (inner[i] != static_cast<std::int64_t>(i) * group_) return false;
-    }
-    return true;
-  };
-  while (dims_.size() > 1) {
-    const std::int64_t size = dims_.back() * group_;
-    const bool packed = strides_.back() == group_ && strides_[strides_.size() - 2] == size;
-    const std::int64_t rows =
-        std::accumulate(dims_.begin(), dims_.end() - 2, std::int64_t{1}, std::multiplies<std::int64_t>());
-    if (!packed || rows < kLeastRows || size * static_cast<std::int64_t>(element_size_) > kMostBytes) return;
-    if (!stays_together()) return;
-    group_ = size;
-    dims_.pop_back();
-    strides_.pop_back();
-    offsets_.pop_back();
-  }
-}
-
-void MappedCopy::find_runs() {
-  const Dims& inner = offsets_.back();
-  for (std::int64_t i = 0; i < dims_.back(); ++i) {
-    if (!runs_.empty()) {
-      Run& run = runs_.back();
-      const std::int64_t step = inner[i] - inner[i - 1];
-      if (run.from < 0 ? inner[i] < 0 : inner[i] >= 0 && (run.count == 1 || step == run.step)) {
-        if (run.from >= 0 && run.count == 1) run.step = step;
-        ++run.count;
-        continue;
-      }
-    }
-    runs_.push_back({i, 1, inner[i], group_});
-  }
-  if (dims_.back() > 1 && static_cast<std::int64_t>(runs_.size()) * 4 > dims_.back()) runs_.clear();
-  for (const std::int64_t repeat : {2, 4}) {
-    bool repeats = strides_.back() == group_ && dims_.back() % repeat == 0;
-    for (std::int64_t i = 0; repeats && i < dims_.back(); ++i) repeats = inner[i] == i / repeat * group_;
-    if (repeats) repeat_ = repeat;
-  }
-}
-
-namespace {
-
-// y does not overlap x.
-template <std::int64_t kTimes, class T>
-void repeat_each(const T* x, T* y, std::int64_t count) {
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < count; ++i) {
-    const T value = x[i];
-    for (std::int64_t k = 0; k < kTimes; ++k) y[i * kTimes + k] = value;
-  }
-}
-
-}  // namespace
-
-template <class T>
-void MappedCopy::copy(const T* x, T* y, T fill, std::int64_t begin, std::int64_t end) const {
-  const int last = static_cast<int>(dims_.size()) - 1;
-  const std::int64_t rows = last > 0 ? dims_[last - 1] : 1;  // that differ in the last index but one
-  std::int64_t before = -1;                                  // where the row before this one came from
-  const T* made = nullptr;                                   // and what it became
-  while (begin < end) {
-    const std::int64_t first = begin % rows, count = std::min(rows - first, end - begin);
-    std::int64_t rest = begin / rows, from = 0, to = 0;
-    bool filled = false;
-    for (int d = last - 2; d >= 0; --d) {
-      const std::int64_t i = rest % dims_[d];
-      rest /= dims_[d];
-      to += i * strides_[d];
-      filled = filled || offsets_[d][i] < 0;
-      from += offsets_[d][i];
-    }
-    for (std::int64_t i = first; i < first + count; ++i) {
-      const std::int64_t offset = last > 0 ? offsets_[last - 1][i] : 0;
-      T* const line = y + to + (last > 0 ? i * strides_[last - 1] : 0);
-      if (filled || offset < 0) {
-        fill_groups(line, dims_[last], fill);
-      } else if (from + offset == before && strides_[last] == group_) {
-        std::memcpy(line, made, dims_[last] * group_ * sizeof(T));
-      } else {
-        before = from + offset;
-        made = line;
-        copy_row(x + before, line, fill);
-      }
-    }
-    begin += count;
-  }
-}
-
-template <class T>
-void MappedCopy::copy_row(const T* x, T* line, T fill) const {
-  const std::int64_t count = dims_.back(), step = strides_.back();
-  constexpr auto size = static_cast<std::int64_t>(sizeof(T));
-  if (repeat_ != 0 && group_ > 1) {
-    return copy_rows(x, group_ * size, line, group_ * size, count / repeat_, group_ * size, repeat_);
-  }
-  if (repeat_ != 0) {
-    return repeat_ == 2 ? repeat_each<2>(x, line, count / 2) : repeat_each<4>(x, line, count / 4);
-  }
-  const std::int64_t* const offsets = offsets_.back().data();
-  if (runs_.empty() && group_ > 1) return copy_groups(x, offsets, line, fill);
-  if (runs_.empty()) {
-    for (std::int64_t i = 0; i < count; ++i) line[i * step] = offsets[i] < 0 ? fill : x[offsets[i]];
-    return;
-  }
-  for (const Run& run : runs_) {
-    T* const to = line + run.begin * step;
-    if (run.from < 0) {
-      fill_groups(to, run.count, fill);
-    } else if (run.step == group_ && step == group_) {
-      std::memcpy(to, x + run.from, run.count * group_ * sizeof(T));
-    } else if (group_ == 1) {
-      copy_line(x + run.from, run.step, to, step, run.count);
-    } else {
-      copy_rows(x + run.from, run.step * size, to, step * size, run.count, group_ * size);
-    }
-  }
-}
-
-// Neighbours that come from the same place are read once.
-template <class T>
-void MappedCopy::copy_groups(const T* x, const std::int64_t* offsets, T* line, T fill) const {
-  constexpr auto size = static_cast<std::int64_t>(sizeof(T));
-  const std::int64_t count = dims_.back(), step = strides_.back();
-  for (std::int64_t i = 0, next; i < count; i = next) {
-    for (next = i + 1; next < count && offsets[next] == offsets[i];) ++next;
-    T* const to = line + i * step;
-    if (offsets[i] < 0) {
-      fill_groups(to, next - i, fill);
-    } else {
-      copy_rows(x + offsets[i], 0, to, step * size, 1, group_ * size, next - i);
-    }
-  }
-}
-
-template <class T>
-void MappedCopy::fill_groups(T* line, std::int64_t count, T fill) const {
-  copy_line(&fill, 0, line, group_ > 1 ? 1 : strides_.back(), count * group_);
-}
-
-void MappedCopy::run(const void* x, void* y, const void* fill, const ExecContext& context) const {
-  dispatch_bytes(element_size_, [&]<class T>(Tag<T>) {
-    T value{};
-    if (fill != nullptr) std::memcpy(&value, fill, sizeof(T));
-    parallel_for(context, rows_, dims_.back() * group_, [&](std::int64_t begin, std::int64_t end) {
-      copy(static_cast<const T*>(x), static_cast<T*>(y), value, begin, end);
-    });
   });
 }
 

@@ -1,4 +1,4 @@
-// Transposing elements of one, two or four bytes with AVX-512: whole cache lines are written.
+// Transposing elements of one or two bytes with AVX-512: whole cache lines are written.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,6 @@ constexpr std::int64_t line_columns = 64 / sizeof(T);
 void transpose_lines(const std::uint8_t* from, std::int64_t from_column, std::uint8_t* to, std::int64_t to_row,
                      std::int64_t rows, std::int64_t columns);
 void transpose_lines(const std::uint16_t* from, std::int64_t from_column, std::uint16_t* to, std::int64_t to_row,
-                     std::int64_t rows, std::int64_t columns);
-void transpose_lines(const std::uint32_t* from, std::int64_t from_column, std::uint32_t* to, std::int64_t to_row,
                      std::int64_t rows, std::int64_t columns);
 
 }  // namespace convoy::ops::avx512

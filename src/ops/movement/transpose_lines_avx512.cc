@@ -11,8 +11,6 @@ inline __m512i low(__m512i a, __m512i b, std::uint8_t) { return _mm512_unpacklo_
 inline __m512i high(__m512i a, __m512i b, std::uint8_t) { return _mm512_unpackhi_epi8(a, b); }
 inline __m512i low(__m512i a, __m512i b, std::uint16_t) { return _mm512_unpacklo_epi16(a, b); }
 inline __m512i high(__m512i a, __m512i b, std::uint16_t) { return _mm512_unpackhi_epi16(a, b); }
-inline __m512i low(__m512i a, __m512i b, std::uint32_t) { return _mm512_unpacklo_epi32(a, b); }
-inline __m512i high(__m512i a, __m512i b, std::uint32_t) { return _mm512_unpackhi_epi32(a, b); }
 
 inline __m128i load16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
 
@@ -65,11 +63,6 @@ void transpose_lines(const std::uint8_t* from, std::int64_t from_column, std::ui
 }
 
 void transpose_lines(const std::uint16_t* from, std::int64_t from_column, std::uint16_t* to, std::int64_t to_row,
-                     std::int64_t rows, std::int64_t columns) {
-  squares(from, from_column, to, to_row, rows, columns);
-}
-
-void transpose_lines(const std::uint32_t* from, std::int64_t from_column, std::uint32_t* to, std::int64_t to_row,
                      std::int64_t rows, std::int64_t columns) {
   squares(from, from_column, to, to_row, rows, columns);
 }

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "ops/movement/strided_copy.h"
+#include "ops/movement/mapped_copy.h"
 #include "ops/operator_row.h"
 #include "ops/rows.h"
 #include "ops/vision/resize_passes.h"

@@ -1,0 +1,49 @@
+#include <immintrin.h>
+
+#include <algorithm>
+
+#include "ops/movement/transpose_squares.h"
+
+namespace convoy::ops::avx2 {
+namespace {
+
+// Three rounds: elements, pairs and halves change places.
+inline void square(const float* from, std::int64_t column, float* to, std::int64_t to_row) {
+  __m256 v[kSquare], pairs[kSquare];
+#pragma GCC unroll 8
+  for (int c = 0; c < kSquare; ++c) v[c] = _mm256_loadu_ps(from + c * column);
+#pragma GCC unroll 4
+  for (int i = 0; i < kSquare; i += 2) {
+    pairs[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+    pairs[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const int at = i / 2 * 4 + i % 2;
+    v[at + i % 2] = _mm256_shuffle_ps(pairs[at], pairs[at + 2], 0x44);
+    v[at + i % 2 + 1] = _mm256_shuffle_ps(pairs[at], pairs[at + 2], 0xee);
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < 4; ++r) {
+    _mm256_storeu_ps(to + r * to_row, _mm256_permute2f128_ps(v[r], v[r + 4], 0x20));
+    _mm256_storeu_ps(to + (r + 4) * to_row, _mm256_permute2f128_ps(v[r], v[r + 4], 0x31));
+  }
+}
+
+}  // namespace
+
+// The last squares reach back over what others have made.
+void transpose_squares(const std::uint32_t* from, std::int64_t from_column, std::uint32_t* to, std::int64_t to_row,
+                       std::int64_t rows, std::int64_t columns) {
+  const auto* const x = reinterpret_cast<const float*>(from);
+  auto* const y = reinterpret_cast<float*>(to);
+  for (std::int64_t c = 0; c < columns; c += kSquare) {
+    const std::int64_t column = std::min(c, columns - kSquare);
+    for (std::int64_t r = 0; r < rows; r += kSquare) {
+      const std::int64_t row = std::min(r, rows - kSquare);
+      square(x + row + column * from_column, from_column, y + row * to_row + column, to_row);
+    }
+  }
+}
+
+}  // namespace convoy::ops::avx2
