@@ -185,6 +185,22 @@ void truncate_row(const float* x, void* y, std::int64_t count) {
   std::memcpy(to + i, made, static_cast<std::size_t>(count - i));
 }
 
+void nonzero_row(const float* x, std::uint8_t* y, std::int64_t count) {
+  const auto lanes = [](const float* from) {
+    return _mm256_castps_si256(_mm256_cmp_ps(_mm256_loadu_ps(from), _mm256_setzero_ps(), _CMP_NEQ_UQ));
+  };
+  constexpr std::int64_t kBlock = 4 * kLanes;
+  std::int64_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    const __m256i low = _mm256_packs_epi32(lanes(x + i), lanes(x + i + kLanes));
+    const __m256i high = _mm256_packs_epi32(lanes(x + i + 2 * kLanes), lanes(x + i + 3 * kLanes));
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i made = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), _mm256_and_si256(made, _mm256_set1_epi8(1)));
+  }
+  for (; i < count; ++i) y[i] = x[i] != 0 ? 1 : 0;
+}
+
 void weighted_row(const float* x, const std::int32_t* base, const std::int32_t* index, const float* weight,
                   std::int64_t taps, std::int64_t count, float* y) {
   for (std::int64_t o = 0; o + kLanes <= count; o += kLanes) {

@@ -31,6 +31,9 @@ void truncate_row(const float* x, void* y, std::int64_t count);
 void truncate_row(const float* x, std::int32_t* y, std::int64_t count);
 void truncate_row(const float* x, std::int64_t* y, std::int64_t count);
 
+// y[i] = x[i] != 0, which a NaN is.
+void nonzero_row(const float* x, std::uint8_t* y, std::int64_t count);
+
 // y[o] = the sum over t < taps of weight[t * count + o] * x[index[t * count + o]], for whole eights of the `count`
 // outputs. base[o / 8]: eight neighbours from there on hold all that those eight outputs need, or -1.
 void weighted_row(const float* x, const std::int32_t* base, const std::int32_t* index, const float* weight,

@@ -12,6 +12,12 @@ namespace convoy::ops {
 struct Reductions {
   // The largest or the smallest of a row; a NaN wins. There is an element.
   float (*extreme)(bool largest, DataType type, const void* x, std::int64_t count);
+  // What of f32 is below *least and above *most, the furthest of it: a NaN is neither.
+  void (*widen_range)(const float* x, std::int64_t count, float* least, float* most);
+  // The first element from `begin` on that is not worse than `bound` or equal to it, a NaN among them; `count` where
+  // there is none.
+  std::int64_t (*next_better)(bool largest, DataType type, const void* x, std::int64_t begin, std::int64_t count,
+                              float bound);
   // Where it is first, or last; a NaN is chosen only where it comes first, and then stays. 0 < count < kMostPositions.
   std::int64_t (*position)(bool largest, bool last, DataType type, const void* x, std::int64_t count);
   void (*positions)(bool largest, bool last, DataType type, const void* x, std::int64_t step, std::int64_t size,

@@ -37,19 +37,27 @@ struct Floats {
 #if defined(__AVX512F__)
 
 struct F16Lanes {
+  static constexpr bool kPairs = false;
   CONVOY_SIMD Vf widen(__m256i v) { return _mm512_cvtph_ps(v); }
   CONVOY_SIMD __m256i narrow(Vf v) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
 };
 
 struct Bf16Lanes {
+  // Of 32 bits with two of them a shift and a mask make the even one and the odd one, a shift and a blend put them
+  // back.
+  static constexpr bool kPairs = true;
   CONVOY_SIMD Vf widen(__m256i v) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16)); }
-  CONVOY_SIMD __m256i narrow(Vf v) {
+  CONVOY_SIMD __m256i narrow(Vf v) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded(v), 16)); }
+  // The upper halves are what the lanes are as bf16, of those that are no NaN.
+  CONVOY_SIMD Vi nearest(Vf v) {
     const Vi bits = _mm512_castps_si512(v);
-    const Vi odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const Vi nearest = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const Lanes odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+    const Vi below = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+    return _mm512_mask_add_epi32(below, odd, bits, _mm512_set1_epi32(0x8000));
+  }
+  CONVOY_SIMD Vi rounded(Vf v) {
     const Mask is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    const Vi all = _mm512_mask_or_epi32(nearest, is_nan, bits, _mm512_set1_epi32(0x400000));
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(all, 16));
+    return _mm512_mask_or_epi32(nearest(v), is_nan, _mm512_castps_si512(v), _mm512_set1_epi32(0x400000));
   }
 };
 
@@ -61,8 +69,23 @@ struct Halves {
     store(p, v.low);
     store(p + kLanes, v.high);
   }
-  CONVOY_SIMD Two load_unordered(const std::uint16_t* p) { return load_two(p); }
-  CONVOY_SIMD void store_unordered(std::uint16_t* p, Two v) { store_two(p, v); }
+  CONVOY_SIMD Two load_unordered(const std::uint16_t* p) {
+    if constexpr (!Lanes16::kPairs) return load_two(p);
+    const __m512i v = _mm512_loadu_si512(p);
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(v, 16)),
+            _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(0xffff0000U))))};
+  }
+  CONVOY_SIMD void store_unordered(std::uint16_t* p, Two v) {
+    if constexpr (!Lanes16::kPairs) {
+      store_two(p, v);
+    } else {
+      // One comparison finds what almost never is there.
+      const bool some_nan = _mm512_cmp_ps_mask(v.low, v.high, _CMP_UNORD_Q) != 0;
+      const Vi even = __builtin_expect(some_nan, 0) ? Lanes16::rounded(v.low) : Lanes16::nearest(v.low);
+      const Vi odd = __builtin_expect(some_nan, 0) ? Lanes16::rounded(v.high) : Lanes16::nearest(v.high);
+      _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(even, 16), odd));
+    }
+  }
   CONVOY_SIMD Vf load(const std::uint16_t* p) {
     return Lanes16::widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }

@@ -212,8 +212,8 @@ std::unique_ptr<OpPlan> to_boolean(const NodeDesc& node, const BroadcastLoop& lo
                              const T* x = static_cast<const T*>(in[0]) + at[1] + start * xs;
                              auto* y = static_cast<std::uint8_t*>(out[0]) + at[0] + start * ys;
                              const float* row = load_row(vectors, x, xs, n, buffer.data());
-                             if (ys == 1) {
-                               for (std::int64_t i = 0; i < n; ++i) y[i] = row[i] != 0 ? 1 : 0;
+                             if (vectors && ys == 1) {
+                               avx2::nonzero_row(row, y, n);
                              } else {
                                for (std::int64_t i = 0; i < n; ++i) y[i * ys] = row[i] != 0 ? 1 : 0;
                              }

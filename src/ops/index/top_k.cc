@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "ops/math_types.h"
 #include "ops/operator_row.h"
 #include "ops/reduce/reduce.h"
+#include "ops/reductions.h"
+#include "ops/rows.h"
 
 namespace convoy::ops {
 namespace {
@@ -38,40 +41,80 @@ Result<Parameters> parameters_of(const NodeDesc& node, std::span<const Input> in
   return p;
 }
 
-template <class T>
-void select(const T* x, std::int64_t step, std::int64_t size, const Parameters& p, std::vector<std::int64_t>& order,
-            T* values, std::int64_t* indices, std::int64_t to_step) {
-  using C = Compute<T>;
-  constexpr std::int64_t kFew = 32;  // each of which finds its place among those that are chosen
-  const auto before = [&](std::int64_t i, std::int64_t j) {
-    const C a = static_cast<C>(x[i * step]), b = static_cast<C>(x[j * step]);
-    if constexpr (std::is_floating_point_v<C>) {
-      const bool a_nan = a != a, b_nan = b != b;
-      if (a_nan || b_nan) return a_nan == b_nan ? i < j : a_nan == p.largest;
+// Whether a is better than b: of equals neither is, and of NaNs.
+template <bool kLargest, class C>
+bool is_better(C a, C b) {
+  if constexpr (std::is_floating_point_v<C>) {
+    if (a != a || b != b) return (kLargest ? a != a : b != b) && !(a != a && b != b);
+  }
+  return kLargest ? a > b : a < b;
+}
+
+// The k best, k > 0, of a line whose elements are given in their order, each of which finds its place among them.
+template <bool kLargest, class C>
+class Best {
+ public:
+  static constexpr std::int64_t kMost = 32;
+
+  explicit Best(std::int64_t k) : k_(k) {}
+
+  void take(C value, std::int64_t index) {
+    if (count_ == k_ && !is_better<kLargest>(value, values_[k_ - 1])) return;
+    std::int64_t at = count_ < k_ ? count_++ : k_ - 1;
+    for (; at > 0 && is_better<kLargest>(value, values_[at - 1]); --at) {
+      values_[at] = values_[at - 1];
+      indices_[at] = indices_[at - 1];
     }
-    return a == b ? i < j : p.largest ? a > b : a < b;
-  };
-  if (p.k <= kFew) {
-    order.clear();
-    C worst{};  // of those, once there are k
-    for (std::int64_t i = 0; i < size; ++i) {
-      if (static_cast<std::int64_t>(order.size()) == p.k) {
-        const C value = static_cast<C>(x[i * step]);
-        if ((p.largest ? value <= worst : value >= worst) || !before(i, order.back())) continue;
-        order.pop_back();
+    values_[at] = value;
+    indices_[at] = index;
+  }
+
+  // Once there are k, only those that are better than the worst of them are looked at.
+  template <class T>
+  void take_line(const Reductions* functions, const T* x, std::int64_t step, std::int64_t size) {
+    std::int64_t i = 0;
+    for (; i < std::min(k_, size); ++i) take(static_cast<C>(x[i * step]), i);
+    if constexpr (has_row_functions<T>) {
+      if (functions != nullptr && step == 1) {
+        const auto next = [&](std::int64_t from) {
+          return functions->next_better(kLargest, float_type<T>, x, from, size, values_[k_ - 1]);
+        };
+        for (i = next(i); i < size; i = next(i + 1)) take(static_cast<C>(x[i]), i);
+        return;
       }
-      order.insert(std::upper_bound(order.begin(), order.end(), i, before), i);
-      worst = static_cast<C>(x[order.back() * step]);
     }
-  } else {
-    order.resize(size);
-    std::iota(order.begin(), order.end(), 0);
-    std::partial_sort(order.begin(), order.begin() + p.k, order.end(), before);
+    for (; i < size; ++i) take(static_cast<C>(x[i * step]), i);
   }
-  for (std::int64_t i = 0; i < p.k; ++i) {
-    if (values != nullptr) values[i * to_step] = x[order[i] * step];
-    if (indices != nullptr) indices[i * to_step] = order[i];
+
+  std::int64_t index(std::int64_t i) const { return indices_[i]; }
+
+ private:
+  std::int64_t k_, count_ = 0;
+  std::array<C, kMost> values_;
+  std::array<std::int64_t, kMost> indices_;
+};
+
+template <bool kLargest, class T>
+void select(const Reductions* functions, const T* x, std::int64_t step, std::int64_t size, std::int64_t k,
+            std::vector<std::int64_t>& order, T* values, std::int64_t* indices, std::int64_t to_step) {
+  using C = Compute<T>;
+  const auto put = [&](std::int64_t i, std::int64_t from) {
+    if (values != nullptr) values[i * to_step] = x[from * step];
+    if (indices != nullptr) indices[i * to_step] = from;
+  };
+  if (k <= Best<kLargest, C>::kMost) {
+    Best<kLargest, C> best(k);
+    best.take_line(functions, x, step, size);
+    for (std::int64_t i = 0; i < k; ++i) put(i, best.index(i));
+    return;
   }
+  order.resize(size);
+  std::iota(order.begin(), order.end(), 0);
+  std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](std::int64_t i, std::int64_t j) {
+    const C a = static_cast<C>(x[i * step]), b = static_cast<C>(x[j * step]);
+    return is_better<kLargest>(a, b) || (i < j && !is_better<kLargest>(b, a));
+  });
+  for (std::int64_t i = 0; i < k; ++i) put(i, order[i]);
 }
 
 class TopK final : public Operator {
@@ -96,7 +139,7 @@ class TopK final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const Parameters p, parameters_of(node, inputs));
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     std::vector<bool> axis(x.rank(), false);
@@ -104,6 +147,7 @@ class TopK final : public Operator {
     const BroadcastLoop lines({cut(y, axis, true), cut(x, axis, true)});
     const std::int64_t size = x.dims[p.axis], step = x.strides[p.axis], to_step = y.strides[p.axis];
     const std::int64_t count = p.k == 0 ? 0 : lines.elements();
+    const Reductions* const functions = reductions(request.cpu.isa);
     return dispatch<kMathNumeric>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(
           node,
@@ -113,10 +157,11 @@ class TopK final : public Operator {
               lines.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {
                 for (std::int64_t i = 0; i < run; ++i) {
                   const std::int64_t to = at[0] + i * lines.inner_stride(0);
-                  select(static_cast<const T*>(in[0]) + at[1] + i * lines.inner_stride(1), step, size, p, order,
-                         out[0] == nullptr ? nullptr : static_cast<T*>(out[0]) + to,
-                         out.size() < 2 || out[1] == nullptr ? nullptr : static_cast<std::int64_t*>(out[1]) + to,
-                         to_step);
+                  const auto run_select = p.largest ? select<true, T> : select<false, T>;
+                  run_select(functions, static_cast<const T*>(in[0]) + at[1] + i * lines.inner_stride(1), step, size,
+                             p.k, order, out[0] == nullptr ? nullptr : static_cast<T*>(out[0]) + to,
+                             out.size() < 2 || out[1] == nullptr ? nullptr : static_cast<std::int64_t*>(out[1]) + to,
+                             to_step);
                 }
               });
             });

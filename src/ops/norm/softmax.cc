@@ -165,15 +165,13 @@ class Softmax final : public Operator {
     return make_plan(
         node,
         [=](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+          if (fold.inner == 1) {
+            hardmax_rows(fold, functions, static_cast<const T*>(in[0]), static_cast<T*>(out[0]), context);
+            return {};
+          }
           each_columns(fold, kWidth, context, [&](std::int64_t at, std::int64_t count, int) {
             const T* const x = static_cast<const T*>(in[0]) + at;
             T* const y = static_cast<T*>(out[0]) + at;
-            if (fold.inner == 1) {
-              const std::int64_t place = functions.position(true, false, float_type<T>, x, fold.size);
-              std::fill_n(y, fold.size, T(0));
-              y[place] = T(1);
-              return;
-            }
             float places[kWidth];
             functions.positions(true, false, float_type<T>, x, fold.inner, fold.size, places, count);
             for (std::int64_t i = 0; i < fold.size; ++i) {
@@ -185,6 +183,25 @@ class Softmax final : public Operator {
           });
           return {};
         });
+  }
+
+  // Some rows at a time: the zeros of all are one long row. y may be x.
+  template <class T>
+  static void hardmax_rows(const Fold& fold, const Reductions& functions, const T* x, T* y,
+                           const ExecContext& context) {
+    constexpr std::int64_t kMostRows = 64, kMostElements = 4096;
+    const std::int64_t most = std::clamp<std::int64_t>(kMostElements / fold.size, 1, kMostRows);
+    parallel_for(context, fold.outer, fold.size * 4, [&](std::int64_t begin, std::int64_t end) {
+      std::int64_t places[kMostRows];
+      for (std::int64_t first = begin, n; first < end; first += n) {
+        n = std::min(most, end - first);
+        for (std::int64_t r = 0; r < n; ++r) {
+          places[r] = functions.position(true, false, float_type<T>, x + (first + r) * fold.size, fold.size);
+        }
+        std::fill_n(y + first * fold.size, n * fold.size, T(0));
+        for (std::int64_t r = 0; r < n; ++r) y[(first + r) * fold.size + places[r]] = T(1);
+      }
+    });
   }
 
   // body(first element, columns, thread) for all columns, at most `width` neighbours at a time.

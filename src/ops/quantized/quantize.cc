@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <mutex>
 
 #include "ops/math_types.h"
 #include "ops/operator_row.h"
@@ -323,9 +324,6 @@ class DequantizeLinear final : public Operator {
 
 // y, scale and zero point such that the range of x with 0 in it covers 0..255.
 class DynamicQuantizeLinear final : public Operator {
-  static constexpr std::int64_t kBlock = 4096;  // which stays in the first cache
-  static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1, 3));
@@ -340,41 +338,43 @@ class DynamicQuantizeLinear final : public Operator {
                                        const PlanRequest& request) const override {
     const Reductions* const extremes = reductions(request.cpu.isa);
     const auto quantize_row = request.cpu.isa >= Isa::avx512 ? avx512::quantize_row : avx2::quantize_row;
-    return make_plan(
-        node,
-        [count = inputs[0].desc.elements(), extremes, quantize_row](auto in, auto out,
-                                                                    const ExecContext& context) -> Result<void> {
-          const float* x = static_cast<const float*>(in[0]);
-          float low = 0, high = 0;
-          for (std::int64_t i = 0; i < count; i += kBlock) {
-            const std::int64_t n = std::min(kBlock, count - i);
-            const float least = extremes != nullptr ? extremes->extreme(false, DataType::f32, x + i, n) : kNan;
-            const float most = extremes != nullptr ? extremes->extreme(true, DataType::f32, x + i, n) : kNan;
-            low = least < low ? least : low;
-            high = most > high ? most : high;
-            // A NaN is the extreme of its block, and passed over.
-            for (std::int64_t j = i; std::isnan(most) && j < i + n; ++j) {
-              low = x[j] < low ? x[j] : low;
-              high = x[j] > high ? x[j] : high;
-            }
-          }
-          const float scale = low == high ? 1.0F : (high - low) / 255.0F;
-          const std::uint8_t zero = quantize<std::uint8_t, float>(-low, scale, 0, true);
-          if (out[0] != nullptr) {
-            parallel_for(context, count, 4, [&](std::int64_t begin, std::int64_t end) {
-              auto* y = static_cast<std::uint8_t*>(out[0]);
-              if (extremes != nullptr) {
-                return quantize_row(DataType::u8, x + begin, scale, zero, y + begin, end - begin);
-              }
-              for (std::int64_t i = begin; i < end; ++i) {
-                y[i] = quantize<std::uint8_t, float>(x[i], scale, zero, true);
-              }
-            });
-          }
-          if (out.size() > 1 && out[1] != nullptr) *static_cast<float*>(out[1]) = scale;
-          if (out.size() > 2 && out[2] != nullptr) *static_cast<std::uint8_t*>(out[2]) = zero;
-          return {};
-        });
+    return make_plan(node,
+                     [count = inputs[0].desc.elements(), extremes, quantize_row](
+                         auto in, auto out, const ExecContext& context) -> Result<void> {
+                       const float* x = static_cast<const float*>(in[0]);
+                       std::mutex mutex;
+                       float low = 0, high = 0;
+                       parallel_for(context, count, 1, [&](std::int64_t begin, std::int64_t end) {
+                         float least = 0, most = 0;
+                         if (extremes != nullptr) {
+                           extremes->widen_range(x + begin, end - begin, &least, &most);
+                         } else {
+                           for (std::int64_t i = begin; i < end; ++i) {
+                             least = x[i] < least ? x[i] : least;
+                             most = x[i] > most ? x[i] : most;
+                           }
+                         }
+                         const std::lock_guard lock(mutex);
+                         low = std::min(low, least);
+                         high = std::max(high, most);
+                       });
+                       const float scale = low == high ? 1.0F : (high - low) / 255.0F;
+                       const std::uint8_t zero = quantize<std::uint8_t, float>(-low, scale, 0, true);
+                       if (out[0] != nullptr) {
+                         parallel_for(context, count, 4, [&](std::int64_t begin, std::int64_t end) {
+                           auto* y = static_cast<std::uint8_t*>(out[0]);
+                           if (extremes != nullptr) {
+                             return quantize_row(DataType::u8, x + begin, scale, zero, y + begin, end - begin);
+                           }
+                           for (std::int64_t i = begin; i < end; ++i) {
+                             y[i] = quantize<std::uint8_t, float>(x[i], scale, zero, true);
+                           }
+                         });
+                       }
+                       if (out.size() > 1 && out[1] != nullptr) *static_cast<float*>(out[1]) = scale;
+                       if (out.size() > 2 && out[2] != nullptr) *static_cast<std::uint8_t*>(out[2]) = zero;
+                       return {};
+                     });
   }
 };
 
