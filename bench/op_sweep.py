@@ -7,12 +7,18 @@ the median over the rounds of ONNX Runtime's time over Convoy's; each round give
 bf16, which ONNX Runtime does not run on processors, are compared with its time in f32. Convoy's inputs
 and outputs lie in memory of the caller's, as the C interface has it: Python's run copies what ONNX Runtime hands out. A form is named operator/what/dims/type. Outputs are
 compared, too. --output keeps the file's rows of forms that are not run. Exit 1 where outputs differ or a ratio is below 0.97.
+
+Each form is also compared with what it could take at best, `floor_us`: a copy of as many bytes as it reads and writes, by numpy in the same
+rounds, or where that is more its arithmetic. That is known of products (their multiplications and additions at the rate of a large product of
+ONNX Runtime's, measured at the start), windows (as many operations as a window has taps, by a vector at a time) and functions (OPERATIONS for each element).
+Forms above 3 floors are listed with the reason that REASONS has for them.
 """
 import argparse
 import ctypes
 import datetime
 import fnmatch
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -40,6 +46,24 @@ TYPES = {"f32": (TensorProto.FLOAT, np.float32, 1e-4), "f16": (TensorProto.FLOAT
          "u8": (TensorProto.UINT8, np.uint8, 0), "s32": (TensorProto.INT32, np.int32, 0), "s64": (TensorProto.INT64, np.int64, 0),
          "bool": (TensorProto.BOOL, np.bool_, 0)}
 FLOATS = ("f32", "f16", "bf16")
+MOST_FLOORS = 3
+# Instructions of a vector of 16 elements in the loops of ops/row_functions.inc and simd/math.h, of which four run in a cycle at best.
+OPERATIONS = {"Exp": 17, "Tanh": 26, "Sigmoid": 26, "Erf": 26, "Gelu": 30, "Softplus": 45, "Mish": 32, "Elu": 24, "Selu": 25, "Celu": 25, "Sin": 28,
+              "Cos": 28, "Log": 28, "Softmax": 27, "LogSoftmax": 27, "ReduceLogSumExp": 22, "Pow": 45, "Sqrt": 20, "GridSample": 60,
+              "LpNormalization": 12, "LayerNormalization": 16, "InstanceNormalization": 16, "Hardmax": 6, "ArgMax": 6}
+VECTOR, AT_ONCE = 16, 4
+REASONS = {
+    "Cast": "pairs of types that no vector converts go an element at a time, as in ONNX Runtime",
+    "CumSum": "each sum waits for the one before it",
+    "Gather": "indices decide where elements are read: an address an element",
+    "GatherElements": "indices decide where elements are read: an address an element",
+    "ScatterElements": "indices decide where elements are written: an address an element",
+    "GridSample": "positions decide where elements are read: an address a tap",
+    "TopK": "the best of a line are kept in their order: each waits for the one before it",
+    "Resize": "weights of two axes: rows are read again for each of their taps",
+    "Softmax": "rows or columns of few elements: finding the next takes as long as computing it",
+    "Pad": "rows of few elements: finding the next takes as long as moving it",
+}
 LINE, MAP, VOLUME = (8, 197, 331), (1, 91, 73, 79), (2, 12, 19, 31, 37)  # ranks 3, 4 and 5, nothing a multiple of a vector
 EVEN = (1, 64, 96, 96)
 RANDOM = np.random.default_rng(0)
@@ -218,6 +242,37 @@ def differ(ours, theirs, tolerance):
     return float((ours != theirs).mean()) > 1e-3  # ties of roundings
 
 
+def peak_rate():
+    """Multiplications and additions of f32 a second, of a large product on one thread."""
+    a = np.ones((768, 768), np.float32)
+    graph = helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["y"])], "g",
+                              [helper.make_tensor_value_info("a", TensorProto.FLOAT, a.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, a.shape)], [numpy_helper.from_array(a, "b")])
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString(),
+                                           settings, providers=["CPUExecutionProvider"])
+
+    def once():
+        start = time.perf_counter()
+        session.run(None, {"a": a})
+        return time.perf_counter() - start
+
+    return 2 * 768 ** 3 / block(once, 0.5)
+
+
+def arithmetic(op, dims, inputs, outputs, attributes):
+    """Multiplications and additions that a form needs at least, as a product counts them: a vector's instruction is as long as its
+    multiply-add."""
+    elements = math.prod(dims)
+    if op in ("MatMul", "Einsum"):
+        return 2 * elements * (outputs[0].shape[-1])
+    taps = math.prod(attributes.get("kernel_shape", [0]))
+    if taps and op != "LpPool":
+        return 2 * outputs[0].size * sum(attributes["kernel_shape"]) * 2 / AT_ONCE
+    return 2 * max(elements, outputs[0].size) * OPERATIONS.get(op, 0) * 2 / AT_ONCE
+
+
 def row_of(name, options):
     kind, dims, op, inputs, outputs, attributes, opset = forms[name]
     their_kind = "f32" if kind == "bf16" else kind
@@ -248,13 +303,24 @@ def row_of(name, options):
         theirs.run(None, feeds["onnxruntime"])
         return time.perf_counter() - start
 
-    runs = {"convoy": run_ours, "onnxruntime": run_theirs}
+    moved = given.nbytes + sum(array.nbytes for array in made) + sum(np.asarray(value).nbytes for value in inputs)
+    source, target = np.zeros(moved // 2, np.uint8), np.zeros(moved // 2, np.uint8)
+
+    def run_copy():
+        start = time.perf_counter()
+        ctypes.memmove(target.ctypes.data, source.ctypes.data, moved // 2)
+        return time.perf_counter() - start
+
+    runs = {"convoy": run_ours, "onnxruntime": run_theirs, "copy": run_copy}
     times = {library: [] for library in runs}
     for i in range(options.rounds):
         for library in sorted(runs, reverse=i % 2 == 1):
             times[library].append(block(runs[library], options.seconds))
     ratio = statistics.median(b / a for a, b in zip(times["convoy"], times["onnxruntime"]))
-    return {"form": name, "convoy_us": round(statistics.median(times["convoy"]) * 1e6, 1),
+    ours_us, copy_us = (statistics.median(times[library]) * 1e6 for library in ("convoy", "copy"))
+    floor_us = max(copy_us, arithmetic(op, dims, inputs, made, attributes) / options.peak / options.threads * 1e6)
+    return {"form": name, "convoy_us": round(ours_us, 1), "copy_us": round(copy_us, 1), "floor_us": round(floor_us, 1),
+            "over_floor": round(ours_us / floor_us, 2),
             "onnxruntime_us": round(statistics.median(times["onnxruntime"]) * 1e6, 1), "onnxruntime_over_convoy": round(ratio, 2),
             **({"differ": True} if wrong else {})}
 
@@ -269,6 +335,8 @@ def main():
     parser.add_argument("--output", type=pathlib.Path)
     options = parser.parse_args()
     make_forms()
+    options.peak = peak_rate()
+    print(f"{options.peak / 1e9:.0f} GFLOP/s of f32 on one thread")
     rows = {}
     if options.output and options.output.exists():
         rows = {row["form"]: row for row in json.loads(options.output.read_text())["rows"]}
@@ -284,16 +352,19 @@ def main():
     rows = sorted(rows.values(), key=lambda row: row["onnxruntime_over_convoy"])
     for row in rows:
         print(f"{row['form']:56} x{row['onnxruntime_over_convoy']:7.2f}  convoy {row['convoy_us']:9.1f} us  onnxruntime "
-              f"{row['onnxruntime_us']:9.1f} us{'  OUTPUTS DIFFER' if row.get('differ') else ''}")
+              f"{row['onnxruntime_us']:9.1f} us  {row.get('over_floor', 0):6.2f} floors{'  OUTPUTS DIFFER' if row.get('differ') else ''}")
     low = [row for row in rows if row["onnxruntime_over_convoy"] < LEAST_RATIO]
-    print(f"{len(rows)} forms, {len(low)} below {LEAST_RATIO}")
+    far = [row for row in rows if row.get("over_floor", 0) > MOST_FLOORS]
+    for row in sorted(far, key=lambda row: -row["over_floor"]):
+        print(f"{row['form']:56} {row['over_floor']:6.2f} floors: {REASONS.get(row['form'].split('/')[0], 'no reason known')}")
+    print(f"{len(rows)} forms, {len(low)} below {LEAST_RATIO}, {len(far)} above {MOST_FLOORS} floors")
     if options.output:
         commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
         doctor = json.loads(subprocess.run([CONVOY, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
         document = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                     "command": f"python bench/op_sweep.py --threads {options.threads} --rounds {options.rounds} --seconds {options.seconds:g}",
                     "commit": commit, "device": doctor["processor"], "versions": {**doctor["libraries"], "onnxruntime": onnxruntime.__version__},
-                    "remark": options.remark, "below": len(low), "rows": []}
+                    "remark": options.remark, "below": len(low), "above_floors": len(far), "gflops": round(options.peak / 1e9, 1), "rows": []}
         text = json.dumps(document, indent=1)
         options.output.write_text(text.replace('"rows": []', '"rows": [\n' + ",\n".join("  " + json.dumps(row) for row in rows) + "\n ]") + "\n")
     sys.exit(1 if low or any(row.get("differ") for row in rows) else 0)
