@@ -19,8 +19,15 @@ extern "C" __global__ void accesses(const uint4* in, uint4* out) {
   __shared__ uint4 shared[32];
   const int i = threadIdx.x;
   const uint4 v = load_global_nc(in + i, l2_evict_first());
-  store_global(out + i, v, l2_evict_last());
-  shared[i] = v;
+  const unsigned own = shared_address(shared + i), words_of_v[4] = {v.x, v.y, v.z, v.w};
+  for (int k = 0; k < 4; ++k) store_shared(own + 4 * k, words_of_v[k]);
+  uint4 all;
+  uint2 two;
+  unsigned one;
+  load_shared(all, own);
+  load_shared(two, own);
+  load_shared(one, own + 12);
+  store_global(out + i, make_uint4(two.x, two.y, all.z, one), l2_evict_last());
   __syncwarp();
   auto* halves = reinterpret_cast<unsigned short*>(out + 32);
   auto* words = reinterpret_cast<float*>(out + 64);

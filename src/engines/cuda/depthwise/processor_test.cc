@@ -51,7 +51,7 @@ TEST(DepthwiseOnTheProcessor, ThePagesFamilyIsRight) {
 void expect_right(std::string_view word, const char* text) {
   const ConvProblem problem = testing::problem_of(text);
   const DepthwiseShape shape = depthwise_shape(problem);
-  CudaDevice device = testing::device_of(90);
+  CudaDevice device = testing::device_of(80);
   device.sm_count = 1;
   std::uint64_t seed = 0;
   for (const DepthwiseFamily* family : depthwise_families()) {
@@ -77,6 +77,16 @@ TEST(DepthwiseOnTheProcessor, RollingStripsAreRight) {
 TEST(DepthwiseOnTheProcessor, PlanesAreRight) {
   expect_right("planes", "fprop:x=f32,3x6x9x10:w=f32,6x1x3x3:pad=1x1:groups=6:bias=1");
   expect_right("planes", "dgrad:x=f16,2x3x9x8:w=f16,6x1x3x3:y=f16,2x6x9x8:pad=1x1:groups=3");
+}
+TEST(DepthwiseOnTheProcessor, DiagonalMatricesAreRight) {
+  expect_right("mma", "fprop:x=f16,2x24x10x18,nhwc:w=f16,24x1x3x3:pad=1x1:groups=24:bias=1");
+  expect_right("mma", "dgrad:x=bf16,3x16x9x9,nhwc:w=bf16,16x1x2x3:y=bf16,3x16x10x9,nhwc:pad=1x1:groups=16");
+}
+TEST(DepthwiseOnTheProcessor, BandsOfPlanesAreRight) {
+  expect_right("plane_bands", "fprop:x=f16,2x4x14x14:w=f16,4x1x3x3:pad=1x1:groups=4:bias=1");
+}
+TEST(DepthwiseOnTheProcessor, BandsOfPixelsAreRight) {
+  expect_right("pixel_bands", "fprop:x=bf16,2x16x14x14,nhwc:w=bf16,16x1x3x3:pad=1x1:groups=16:bias=1");
 }
 TEST(DepthwiseOnTheProcessor, SignalsAreRight) {
   expect_right("signal", "fprop:x=f32,2x6x100:w=f32,6x1x9:pad=4:groups=6:bias=1");

@@ -364,7 +364,7 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
                     epilogue<ELEMENT, 1>(one, out, at, min_of(channel, OUT_C - 1), epilogue_args);
                     v[e] = one[0];
                   }
-                  store_shared_u32(
+                  store_shared(
                       results + c * out_pitch + (((u * rows_out + a) * blocks_n + nb) * 16 * groups + side * 8) * 16,
                       pack_halves<ELEMENT>(v[0], v[1]));
                 }

@@ -49,16 +49,6 @@ __host__ __device__ constexpr int met(int b, int k) {
 
 using Lane = Raw<ELEMENT, 2 * CHANNEL_TILES>;
 
-__device__ __forceinline__ void load_lane(unsigned& v, unsigned address) {
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address));
-}
-__device__ __forceinline__ void load_lane(uint2& v, unsigned address) {
-  asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address));
-}
-__device__ __forceinline__ void load_lane(uint4& v, unsigned address) {
-  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address));
-}
-
 }  // namespace
 
 WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
@@ -147,8 +137,8 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
           if (!columns::needed(k)) continue;
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            load_lane(x[k][half],
-                      addresses[half] + (rows::position(i) * in_columns + columns::position(k)) * PIXEL_PITCH);
+            load_shared(x[k][half],
+                        addresses[half] + (rows::position(i) * in_columns + columns::position(k)) * PIXEL_PITCH);
           }
         }
 #pragma unroll

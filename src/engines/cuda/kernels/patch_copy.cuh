@@ -34,7 +34,7 @@ __device__ __forceinline__ void copy_patch(unsigned target, const T* from, int i
 #pragma unroll 4
       for (int y = first; y < rows; y += together) {
         const int bytes = here && static_cast<unsigned>(row + y) < static_cast<unsigned>(Grid::height) ? 16 : 0;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(source), "r"(bytes) : "memory");
+        CP_ASYNC_16(to, source, bytes);
         source += together * Grid::stride_h;
         to += together * columns * pitch;
       }

@@ -69,10 +69,6 @@ __device__ __forceinline__ Instance instance_of(int place, int i) {
   return {index / (bands_h * tiles_w), index / tiles_w % bands_h * BAND_UNITS, index % tiles_w, index < instances_all};
 }
 
-__device__ __forceinline__ void store_shared_u32(unsigned address, unsigned v) {
-  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
-}
-
 // An offset that the compiler keeps: it would compute it again for every step.
 __device__ __forceinline__ unsigned kept(unsigned v) {
   asm("" : "+r"(v));
@@ -175,7 +171,7 @@ struct Transpose {
       ldmatrix_trans(words, from + source + first / pieces * 8 * pixel_bytes);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        store_shared_u32(to + target + i % pieces * 8 * pitch + (first / pieces + i / pieces) * 16, words[i]);
+        store_shared(to + target + i % pieces * 8 * pitch + (first / pieces + i / pieces) * 16, words[i]);
       }
     }
   }

@@ -52,6 +52,18 @@ __device__ __forceinline__ float load_shared_f32(unsigned address) {
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(address));
   return v;
 }
+__device__ __forceinline__ void load_shared(unsigned& v, unsigned address) {
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address));
+}
+__device__ __forceinline__ void load_shared(uint2& v, unsigned address) {
+  asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address));
+}
+__device__ __forceinline__ void load_shared(uint4& v, unsigned address) {
+  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address));
+}
+__device__ __forceinline__ void store_shared(unsigned address, unsigned v) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
+}
 
 // How long the L2 cache is to keep what an access touches: policies for the accesses that take one, TMA's too.
 __device__ __forceinline__ unsigned long long l2_evict_first() {
@@ -80,10 +92,13 @@ __device__ __forceinline__ void store_global(uint4* p, uint4 v, unsigned long lo
 // --- cp.async: copies into shared memory that the thread doesn't wait for. The first `bytes` of `size` are copied, the
 // others become zero; both addresses are multiples of `size`, which is 4, 8 or 16.
 
+// Of 16, as a statement: from a function the compiler has the addresses in another order.
+#define CP_ASYNC_16(to, from, bytes) \
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory")
 template <int size>
 __device__ __forceinline__ void cp_async(unsigned to, const void* from, int bytes = size) {
   if constexpr (size == 16) {  // 16 bytes can leave the first cache alone
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    CP_ASYNC_16(to, from, bytes);
   } else {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to), "l"(from), "r"(bytes), "n"(size)
                  : "memory");

@@ -26,13 +26,15 @@ Result<HostKernel> HostKernel::compile(const ProgramSource& source, const std::s
   texts.reserve(source.files.size());
   std::vector<generate::KernelFile> files;
   for (const auto& file : source.files) {
-    if (std::string_view(file.name) == "ptx.cuh") continue;
+    if (fs::exists(fs::path(CONVOY_HOST_FOLDER) / file.name)) continue;
     texts.emplace_back(file.text);
     files.push_back({file.name.data(), texts.back().c_str()});
   }
   const fs::path folder = generate::host_library_folder();
   const std::shared_ptr<void> cleanup(nullptr, [&](void*) { fs::remove_all(folder); });
-  fs::copy_file(CONVOY_HOST_PTX, folder / "ptx.cuh");
+  for (const auto& file : fs::directory_iterator(CONVOY_HOST_FOLDER)) {
+    fs::copy_file(file.path(), folder / file.path().filename());
+  }
   CONVOY_TRY(const fs::path file, generate::host_library(text, files, folder));
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return Error{ErrorCode::internal, dlerror()};

@@ -25,9 +25,7 @@ static inline unsigned shared_address(const void* p) {
 struct float4 {
   float x, y, z, w;
 } __attribute__((aligned(16)));
-static struct {
-  unsigned x;
-} gridDim;
+static struct { unsigned x; } gridDim;
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
@@ -38,7 +36,60 @@ template <class T>
 T __ldg(const T* p) {
   return *p;
 }
-static inline void __syncwarp() { walk::pause(); }
+
+namespace walk {
+// Of which threads the one that waits is one: the block's, or its warp's.
+static bool waits_for_warp[kMostThreads];
+static inline void pause_warp() {
+  waits_for_warp[threadIdx.x] = true;
+  pause();
+}
+
+// As run(), but that a warp goes on when all of its threads have come to where it waits. False: they have not.
+static bool run_warps(unsigned grid, unsigned block, bool backwards) {
+  static bool done[kMostThreads];
+  const auto resume = [](unsigned t) {
+    threadIdx.x = t;
+    waits_for_warp[t] = ended = false;
+    walk_switch(&scheduler, threads[t]);
+    done[t] = ended;
+  };
+  for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
+    for (unsigned t = 0; t < block; ++t) {
+      void** top = reinterpret_cast<void**>(stacks[t] + kStack) - 2;  // as a call leaves it: 8 off from 16
+      *top = reinterpret_cast<void*>(&start);
+      threads[t] = top - 6;
+      done[t] = false;
+    }
+    for (unsigned left = block; left > 0;) {
+      const unsigned warps = (block + 31) / 32;
+      for (unsigned i = 0; i < warps; ++i) {
+        const unsigned first = 32 * (backwards ? warps - 1 - i : i), count = block - first < 32 ? block - first : 32;
+        for (unsigned again = count; again > 0;) {
+          for (unsigned k = 0; k < count; ++k) resume(first + (backwards ? count - 1 - k : k));
+          again = 0;
+          for (unsigned k = 0; k < count; ++k) again += waits_for_warp[first + k] ? 1 : 0;
+          if (again != 0 && again != count) return false;
+        }
+      }
+      left = 0;
+      for (unsigned t = 0; t < block; ++t) left += done[t] ? 0 : 1;
+      if (left != 0 && left != block) return false;
+    }
+  }
+  return true;
+}
+}  // namespace walk
+static inline void __syncwarp() { walk::pause_warp(); }
+static inline int __syncthreads_or(int value) {
+  static int any;
+  __syncthreads();
+  any = 0;
+  __syncthreads();
+  any |= value;
+  __syncthreads();
+  return any;
+}
 
 // ---- PTX's
 
@@ -59,6 +110,18 @@ static inline float load_shared_f32(unsigned address) {
   return *reinterpret_cast<const float*>(dynamic_shared + address);
 }
 
+template <class T>
+void load_shared(T& v, unsigned address) {
+  std::memcpy(&v, dynamic_shared + address, sizeof v);
+}
+static inline void store_shared(unsigned address, unsigned v) { std::memcpy(dynamic_shared + address, &v, sizeof v); }
+static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned places) {
+  const std::uint64_t both = low | static_cast<std::uint64_t>(high) << 32;
+  unsigned made = 0;
+  for (int i = 0; i < 4; ++i) made |= (both >> (8 * (places >> (4 * i) & 7)) & 0xff) << (8 * i);
+  return made;
+}
+
 static inline void require(bool right, const char* what) {
   if (right) return;
   std::fprintf(stderr, "%s: an address is not aligned\n", what);
@@ -71,19 +134,41 @@ void cp_async(unsigned to, const void* from, int bytes = size) {
   std::memset(dynamic_shared + to, 0, size);
   std::memcpy(dynamic_shared + to, from, bytes);
 }
+#define CP_ASYNC_16(to, from, bytes) cp_async<16>(to, from, bytes)
 static inline void cp_async_commit() {}
 template <int pending>
 void cp_async_wait() {}
 
+// From sm_90 on: kernels are walked as on sm_80, where nothing of it is called.
+template <class... Any>
+void no_copy_engine(Any...) {
+  require(false, "the copy engine isn't walked");
+}
+#define mbarrier_init no_copy_engine
+#define mbarrier_inval no_copy_engine
+#define mbarrier_wait no_copy_engine
+#define mbarrier_arrive_expect_tx no_copy_engine
+#define fence_mbarrier_init no_copy_engine
+#define fence_proxy_async no_copy_engine
+#define cp_async_bulk no_copy_engine
+#define cp_async_bulk_store no_copy_engine
+#define cp_async_bulk_commit no_copy_engine
+template <int pending>
+void cp_async_bulk_wait_read() {
+  no_copy_engine();
+}
+static inline void cp_async_bulk_wait() { no_copy_engine(); }
+
 namespace walk {
 static unsigned put_down[kMostThreads][6];
 
-static void load_matrices(unsigned (&r)[4], unsigned row, bool transposed) {
+template <unsigned count>
+void load_matrices(unsigned (&r)[count], unsigned row, bool transposed) {
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane;
   require(row % 16 == 0, "ldmatrix");
   put_down[threadIdx.x][0] = row;
-  pause();
-  for (unsigned i = 0; i < 4; ++i) {
+  pause_warp();
+  for (unsigned i = 0; i < count; ++i) {
     unsigned short two[2];
     for (unsigned half = 0; half < 2; ++half) {
       const unsigned slow = lane / 4, fast = 2 * (lane % 4) + half;
@@ -92,7 +177,7 @@ static void load_matrices(unsigned (&r)[4], unsigned row, bool transposed) {
     }
     r[i] = two[0] | static_cast<unsigned>(two[1]) << 16;
   }
-  pause();
+  pause_warp();
 }
 
 template <float (*value)(unsigned short)>
@@ -100,7 +185,7 @@ void multiply_matrices(float (&d)[4], const unsigned (&a)[4], const unsigned (&b
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane;
   for (int i = 0; i < 4; ++i) put_down[threadIdx.x][i] = a[i];
   for (int i = 0; i < 2; ++i) put_down[threadIdx.x][4 + i] = b[i];
-  pause();
+  pause_warp();
   const auto element = [&](unsigned of_lane, unsigned word, unsigned half) {
     return value(static_cast<unsigned short>(put_down[warp + of_lane][word] >> (16 * half)));
   };
@@ -111,7 +196,7 @@ void multiply_matrices(float (&d)[4], const unsigned (&a)[4], const unsigned (&b
               element(column * 4 + k % 8 / 2, 4 + k / 8, k % 2);
     }
   }
-  pause();
+  pause_warp();
 }
 
 template <class... Parameters, std::size_t... I>
@@ -122,7 +207,7 @@ bool call_by_pointers(void (*kernel)(Parameters...), void* const* arguments, uns
   body_data = &once;
   std::memset(dynamic_shared, 0xff, sizeof dynamic_shared);
   gridDim.x = grid;
-  return run(grid, block, backwards);
+  return run_warps(grid, block, backwards);
 }
 // As a launch has them: pointers to the parameters.
 template <class... Parameters>
@@ -132,8 +217,14 @@ bool call_by_pointers(void (*kernel)(Parameters...), void* const* arguments, uns
 }
 }  // namespace walk
 
-static inline void ldmatrix(unsigned (&r)[4], unsigned row) { walk::load_matrices(r, row, false); }
-static inline void ldmatrix_trans(unsigned (&r)[4], unsigned row) { walk::load_matrices(r, row, true); }
+template <unsigned count>
+void ldmatrix(unsigned (&r)[count], unsigned row) {
+  walk::load_matrices(r, row, false);
+}
+template <unsigned count>
+void ldmatrix_trans(unsigned (&r)[count], unsigned row) {
+  walk::load_matrices(r, row, true);
+}
 static inline void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   walk::multiply_matrices<float_of_f16>(d, a, b);
 }
