@@ -48,7 +48,7 @@ std::optional<Refusal> refuse_sums_in_f32(const ConvProblem& p, std::string_view
   if (e.bias) return refuse("the bias may have any size");
   if (e.gamma != 0) return refuse(fmt::format("gamma={} adds s32 of any size", e.gamma));
   const double most = largest_sum(p) * std::max(1.0, std::abs(p.alpha));
-  if (most < exact_integers_in_f32) return std::nullopt;
+  if (most < kExactIntegersInF32) return std::nullopt;
   return refuse(fmt::format("{} products of up to {} reach {}", products_of_window(p), largest_product(p), most));
 }
 

@@ -10,7 +10,7 @@
 namespace convoy {
 
 // Up to here f32 holds every integer.
-inline constexpr double exact_integers_in_f32 = 16777216;  // 2^24
+inline constexpr double kExactIntegersInF32 = 16777216;  // 2^24
 
 // The largest |(x - x_zero_point)*(w - w_zero_point)| of any bytes, zero points that come with the execution included.
 double largest_product(const ConvProblem& problem);

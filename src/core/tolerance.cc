@@ -172,7 +172,7 @@ double error_before_rounding(const ConvProblem& problem, const ReductionMagnitud
     const double size = std::abs(problem.alpha * conv) + addends.sum_abs;
     const bool alone = problem.alpha == 1 && addends.count == 0;
     const bool whole = is_whole(problem.alpha) && is_whole(beta_term) && is_whole(bias) && is_whole(residual);
-    const bool exact = whole && (problem.out().type == DataType::s32 || size <= exact_integers_in_f32);
+    const bool exact = whole && (problem.out().type == DataType::s32 || size <= kExactIntegersInF32);
     if (!alone && !exact) error = 4 * u * size;
   } else {
     error = accumulation_error(problem, magnitude, addends, arithmetic);
@@ -182,7 +182,7 @@ double error_before_rounding(const ConvProblem& problem, const ReductionMagnitud
                        epilogue.activation.kind == ActivationKind::relu ||
                        epilogue.activation.kind == ActivationKind::clip;
   const bool needs_f32 = !selects || epilogue.requantize != Requantize::none;
-  if (integers && needs_f32 && (!is_whole(v) || std::abs(v) > exact_integers_in_f32)) error += u * std::abs(v);
+  if (integers && needs_f32 && (!is_whole(v) || std::abs(v) > kExactIntegersInF32)) error += u * std::abs(v);
   error =
       lipschitz(epilogue.activation, values.slope) * error + u * activation_error(epilogue.activation, v, values.slope);
   v = activate(epilogue.activation, v, values.slope);

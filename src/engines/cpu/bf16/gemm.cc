@@ -147,7 +147,7 @@ std::unique_ptr<PackedPlan> make_gemm_plan(const ConvProblem& problem, const Can
   const std::int64_t panels = ceil_div(work.geometry.group_filters, kernel.tile.columns);
   Lines<std::uint16_t> lines(work.geometry, kernel.tile, panels, 0);
   lines.list_steps();
-  const std::int64_t panel_bytes = lines.steps() * kernel.tile.columns * step_bytes;
+  const std::int64_t panel_bytes = lines.steps() * kernel.tile.columns * kStepBytes;
   return std::make_unique<GemmPlan>(problem, candidate, threads, kernel, work, std::move(lines), panels,
                                     static_cast<std::size_t>(work.geometry.groups * panels * panel_bytes));
 }

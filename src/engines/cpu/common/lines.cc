@@ -114,7 +114,7 @@ void Lines<T>::plan_lines() {
 
   // The largest block whose lines fit into the second cache beside a panel; into the first, where all panels fit into
   // the second: so the channels of a pixel are stored soon after one another.
-  const bool few_weights = panels_ * tile_.columns * steps_ * step_bytes <= kFewWeights;
+  const bool few_weights = panels_ * tile_.columns * steps_ * kStepBytes <= kFewWeights;
   const std::int64_t most_bytes = few_weights ? kSmallBlockBytes : kBlockBytes, least_tiles = few_weights ? 2 : 1;
   const auto rows_of = [&](std::int64_t pixels) { return (pixels + g.y_size[2] - 2) / g.y_size[2] + 1; };
   const bool are_shared = lines && g.filter[0] == 1 && g.dilation[1] == 1 && g.stride[1] < g.filter[1];
@@ -152,7 +152,7 @@ void Lines<T>::list_steps() {
     const std::int64_t taps = run * run_terms_ / g.group_channels, row = taps / g.filter[2], w = taps % g.filter[2];
     runs_.push_back(row * line_size_ + w * g.dilation[2] * g.group_channels);
     const std::int64_t at = runs_.back() * static_cast<std::int64_t>(sizeof(T));
-    for (std::int64_t i = 0; i < padded_steps(run_terms_); ++i) steps_at_.push_back(at + step_bytes * i);
+    for (std::int64_t i = 0; i < padded_steps(run_terms_); ++i) steps_at_.push_back(at + kStepBytes * i);
   }
 }
 
@@ -172,7 +172,7 @@ double Lines<T>::copied_bytes() const {
 template <class T>
 double Lines<T>::again_seconds(std::int64_t pixels) const {
   constexpr double kKept = 1 << 20, kBytesPerSecond = 15e9;  // a Xeon, 3x3 over 512 and 1024 channels
-  const auto bytes = static_cast<double>(panels_ * tile_.columns * steps_ * step_bytes);
+  const auto bytes = static_cast<double>(panels_ * tile_.columns * steps_ * kStepBytes);
   if (tile_.steps_together == 1 || bytes <= kKept) return 0;
   return bytes * static_cast<double>(ceil_div(pixels, block_tiles_ * tile_.rows) - 1) / kBytesPerSecond;
 }

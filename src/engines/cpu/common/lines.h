@@ -15,7 +15,7 @@ namespace convoy::cpu {
 // The rows of x that consecutive output pixels of a group read; in groups of tile.group_rows, of which some may be less
 // than full.
 struct Block {
-  static constexpr int most_tiles = 16, most_rows = 2 * most_tiles * max_rows;
+  static constexpr int most_tiles = 16, most_rows = 2 * most_tiles * kMaxRows;
   int groups;
   std::array<int, most_rows / 16> pixels;   // of a group
   std::array<const void*, most_rows> x;     // what a group has too few of is repeated
@@ -77,7 +77,7 @@ class Lines {
               Block& block) const;
 
  private:
-  static constexpr std::int64_t kPerStep = step_bytes / sizeof(T);
+  static constexpr std::int64_t kPerStep = kStepBytes / sizeof(T);
   struct Pixel {
     std::int64_t n, d, h, w;
   };
@@ -125,7 +125,7 @@ class Lines {
 // Sums of a block's tiles, of which there may be more than block_tiles() where groups are not full.
 template <class Sum>
 struct alignas(64) TileSums {
-  Sum of[Block::most_tiles][max_rows * max_columns];
+  Sum of[Block::most_tiles][kMaxRows * kMaxColumns];
 };
 
 // For each tile of a block its products with a panel, then finish(sums, its first row, pixels) for each of its groups.
@@ -140,7 +140,7 @@ void each_tile(const Block& block, const TileShape& tile, Multiply<Sum> multiply
   const int groups = tile.rows / tile.group_rows, tiles = (block.groups + groups - 1) / groups;
   const auto multiply_tile = [&](int i) {
     // Tiles ask for what comes behind, the next part or panel, in equal shares of whole cache lines.
-    const std::int64_t row = tile.columns * step_bytes, together = tile.steps_together;
+    const std::int64_t row = tile.columns * kStepBytes, together = tile.steps_together;
     panel.next_bytes = ceil_div(row * together / tiles, 64) * 64;
     panel.next = static_cast<const std::byte*>(panel.weights) + panel.steps * row +
                  i * (panel.steps / together) * panel.next_bytes;
@@ -153,7 +153,7 @@ void each_tile(const Block& block, const TileShape& tile, Multiply<Sum> multiply
     panel.steps = (steps - done) / (parts - part) / tile.steps_together * tile.steps_together;
     if (part + 1 < parts) {
       for (int i = 0; i < tiles; ++i) multiply_tile(i);
-      panel.weights = static_cast<const std::byte*>(panel.weights) + panel.steps * tile.columns * step_bytes;
+      panel.weights = static_cast<const std::byte*>(panel.weights) + panel.steps * tile.columns * kStepBytes;
       panel.at += panel.steps;
       panel.more = true;
     }

@@ -7,9 +7,9 @@
 
 namespace convoy::cpu {
 
-constexpr int max_rows = 32;
-constexpr int max_columns = 32;
-constexpr int step_bytes = 4;
+constexpr int kMaxRows = 32;
+constexpr int kMaxColumns = 32;
+constexpr int kStepBytes = 4;
 
 struct TileShape {
   int rows;            // of the register tile

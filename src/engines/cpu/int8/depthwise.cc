@@ -110,7 +110,7 @@ class Pixels {
   Pixels(const ConvGeometry& geometry, const void* x, const std::byte* outside, std::span<const std::byte*> pointers)
       : geometry_(geometry), x_(static_cast<const std::byte*>(x)), outside_(outside), pointers_(pointers) {}
 
-  // At most most_pixels in all, of rows [first, last) of y; a row is split where it is longer: `piece` of `pieces`.
+  // At most kMostPixels in all, of rows [first, last) of y; a row is split where it is longer: `piece` of `pieces`.
   void find(std::int64_t first, std::int64_t last, std::int64_t piece, std::int64_t pieces) {
     const ConvGeometry& g = geometry_;
     count_ = 0;
@@ -172,8 +172,8 @@ class Pixels {
   const std::byte* x_;
   const std::byte* outside_;
   std::span<const std::byte*> pointers_;
-  std::array<Pixel, most_pixels> pixels_;
-  std::array<std::int64_t, most_pixels> offsets_;
+  std::array<Pixel, kMostPixels> pixels_;
+  std::array<std::int64_t, kMostPixels> offsets_;
   int count_ = 0;
   std::size_t used_ = 0;
 };
@@ -186,7 +186,7 @@ struct Blocks {
 Blocks blocks_of(const ConvGeometry& g, int threads) {
   Blocks b{.rows = g.batch * g.y_size[0] * g.y_size[1]};
   const std::int64_t most = std::clamp<std::int64_t>(
-      kBlockPointerBytes / (g.taps * static_cast<std::int64_t>(sizeof(void*))), 1, most_pixels);
+      kBlockPointerBytes / (g.taps * static_cast<std::int64_t>(sizeof(void*))), 1, kMostPixels);
   const std::int64_t row = g.y_size[2];
   b.pieces = (row + most - 1) / most;
   const std::int64_t together = std::max<std::int64_t>(1, most / row);
@@ -294,14 +294,14 @@ class DepthwisePlan final : public PackedPlan {
     if (!in_quads) return multiply(0, pixels.count());
 
     FinishBytes bytes = *finishing.bytes();
-    alignas(64) std::array<std::int32_t, max_columns> less;
+    alignas(64) std::array<std::int32_t, kMaxColumns> less;
     if (x_signed) {
       for (int i = 0; i < kernel_.tile.columns; ++i) {
         less[static_cast<std::size_t>(i)] = bytes.terms[i] - weights_.less(packed)[channel + i];
       }
       bytes.terms = less.data();
     }
-    std::array<int, most_pixels> doubtful;
+    std::array<int, kMostPixels> doubtful;
     const int doubts = kernel_.channels_to_bytes(pixels.data(), pixels.count(), x_signed, channel, geometry_.taps,
                                                  weights_.quads(packed, panel), bytes, finishing.out(),
                                                  pixels.offsets(), doubtful.data());

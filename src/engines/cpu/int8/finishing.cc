@@ -167,7 +167,7 @@ std::optional<FinishBytes> Finishing::in_bytes() {
 void Finishing::finish(std::int32_t* sums, int rows, const std::int64_t* offsets, const std::int32_t* row_terms) {
   if (!bytes_) return finish_exactly(sums, rows, offsets, row_terms);
   const auto* z = static_cast<const std::byte*>(args_.z);
-  std::array<int, max_rows> doubtful;
+  std::array<int, kMaxRows> doubtful;
   const int doubts =
       kernel_.finish_bytes(sums, rows, *bytes_, finish_.z ? z + channels_at_ : nullptr, out_, offsets, doubtful.data());
   for (const int row : std::span(doubtful).first(static_cast<std::size_t>(doubts))) {

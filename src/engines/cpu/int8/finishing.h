@@ -21,7 +21,7 @@ class Finishing {
   // `w_shift` is added to weights' zero points that come with the execution.
   void start(std::int64_t filter, int columns, const std::int32_t* column_terms, std::int32_t w_shift = 0);
 
-  std::int32_t* sums() { return own_.sums; }  // a tile's, for callers that have no other place: max_rows x columns
+  std::int32_t* sums() { return own_.sums; }  // a tile's, for callers that have no other place: kMaxRows x columns
   // What finish_bytes() takes, where f32 can do it.
   const std::optional<FinishBytes>& bytes() const { return bytes_; }
   std::byte* out() const { return out_; }  // of 8 bits: where the first column goes, of the first pixel
@@ -38,12 +38,12 @@ class Finishing {
 
   // The values of a panel's columns as vectors are read of them, and tiles of sums and of a residual.
   struct Columns {
-    alignas(64) double bias[max_columns] = {};
-    alignas(64) float scales[max_columns] = {};
-    alignas(64) std::int32_t w_zeros[max_columns] = {};
-    alignas(64) std::int32_t terms[max_columns];  // with the bias, for finish_bytes()
-    alignas(64) std::int32_t sums[max_rows * max_columns];
-    alignas(64) std::int32_t z[max_rows * max_columns];
+    alignas(64) double bias[kMaxColumns] = {};
+    alignas(64) float scales[kMaxColumns] = {};
+    alignas(64) std::int32_t w_zeros[kMaxColumns] = {};
+    alignas(64) std::int32_t terms[kMaxColumns];  // with the bias, for finish_bytes()
+    alignas(64) std::int32_t sums[kMaxRows * kMaxColumns];
+    alignas(64) std::int32_t z[kMaxRows * kMaxColumns];
   };
 
   const ConvProblem& problem_;

@@ -89,7 +89,7 @@ class Int8Engine : public cost::FittedEngine {
                         : kernel.tile.columns == 32    ? 150e9
                                                        : 75e9;
     const int8::Panels panels(problem, kernel);
-    const double terms = static_cast<double>(g.groups * panels.lines().steps() * step_bytes);
+    const double terms = static_cast<double>(g.groups * panels.lines().steps() * kStepBytes);
     const double macs = pixels / panels.lines().filled() * terms * static_cast<double>(panels.computed_columns());
     const double copied = pixels * static_cast<double>(g.groups) * panels.lines().copied_bytes();
     const double apart = problem.x.is_packed(Layout::nhwc) ? 1 : 2;

@@ -25,7 +25,7 @@ enum class Act : std::int32_t { identity, relu, clip, leaky_relu };
 // bias, scales, row_terms, w_zeros and z may be null.
 struct Finish {
   const std::int32_t* column_terms;
-  const std::int32_t* row_terms;  // max_rows of them, or null
+  const std::int32_t* row_terms;  // kMaxRows of them, or null
   const std::int32_t* w_zeros;    // only with row_terms
   const double* bias;
   const float* scales;
@@ -58,7 +58,7 @@ struct Pixel {
   const std::byte* const* taps;
   std::int64_t x;
 };
-constexpr int most_pixels = 128;  // of a call
+constexpr int kMostPixels = 128;  // of a call
 
 struct Kernel {
   TileShape tile;
@@ -69,7 +69,7 @@ struct Kernel {
   // pixels. w: [step of 2 taps][column][2], s16. An odd tap's partner has weights of 0 and no pointer.
   void (*multiply_channels)(const Pixel* pixels, int pixel_count, bool x_signed, std::int64_t first, int count,
                             std::int64_t taps, const void* w, std::int32_t* c);
-  // The same of most_pixels and finish_bytes in one, for s8 weights; null where there is no such kernel. w: quads, see
+  // The same of kMostPixels and finish_bytes in one, for s8 weights; null where there is no such kernel. w: quads, see
   // depthwise.cc; terms are for x' = x + 128 where x is s8. Pixel p goes to out + offsets[p]. Returns the count of
   // pixels whose results f32 might round otherwise than finish() does, and says which in `doubtful`; theirs have to be
   // done again.

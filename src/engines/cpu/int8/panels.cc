@@ -92,7 +92,7 @@ void Panels::pack(const void* weights, void* packed) const {
               const std::int32_t value = value_of(w_type_, weights, tap + c * g.w.in) + w_shift_;
               column_sum += static_cast<std::uint32_t>(value);
               const auto [step, element] = lines_.place_of(term);
-              reinterpret_cast<std::int8_t*>(to)[(step * kernel_.tile.columns + column) * step_bytes + element] =
+              reinterpret_cast<std::int8_t*>(to)[(step * kernel_.tile.columns + column) * kStepBytes + element] =
                   static_cast<std::int8_t>(value);
             }
           }
@@ -111,7 +111,7 @@ void Panels::pack(const void* weights, void* packed) const {
 
 // `again`: how many, then which.
 void Panels::halve_large_pairs(std::byte* weights, std::int32_t* again) const {
-  const std::int64_t all_bytes = kernel_.tile.columns * step_bytes;
+  const std::int64_t all_bytes = kernel_.tile.columns * kStepBytes;
   auto* const first = reinterpret_cast<std::int8_t*>(weights);
   for (std::int64_t step = 0; step < lines_.steps(); ++step) {
     std::int8_t* const all = first + step * all_bytes;

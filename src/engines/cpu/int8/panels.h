@@ -56,7 +56,7 @@ class Panels {
   std::size_t all_panels() const { return static_cast<std::size_t>(geometry_.groups * per_group_); }
   std::size_t all_columns() const { return all_panels() * static_cast<std::size_t>(kernel_.tile.columns); }
   // Of packed weights, and where in them what is.
-  std::int64_t panel_bytes() const { return kernel_.tile.columns * step_bytes * lines_.steps() * (again_ ? 2 : 1); }
+  std::int64_t panel_bytes() const { return kernel_.tile.columns * kStepBytes * lines_.steps() * (again_ ? 2 : 1); }
   std::size_t terms_at() const { return all_panels() * static_cast<std::size_t>(panel_bytes()); }
   std::size_t again_at() const { return terms_at() + all_columns() * sizeof(std::int32_t); }
   void halve_large_pairs(std::byte* weights, std::int32_t* again) const;
