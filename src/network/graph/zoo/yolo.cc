@@ -7,7 +7,7 @@ namespace {
 
 constexpr auto kSilu = Activation::silu;
 constexpr std::int64_t kObjectClasses = 80;
-constexpr float kBranchScale = 0.6F;
+constexpr float kBottleneckScale = 0.6F;
 
 // Wang et al., "CSPNet", 2019, in the form of "Designing network design strategies through gradient path analysis"
 // (ELAN, 2022): half of the channels goes through the blocks, and every block's output is kept.
@@ -17,7 +17,7 @@ Value csp(ModelBuilder& b, const std::string& name, const Value& x, std::int64_t
     const std::string block = name + "." + std::to_string(i);
     const Value before = parts.back();
     Value y = conv_bn(b, block + ".1", before, {.kernel = 3, .pad = 1}, kSilu);
-    y = conv_bn(b, block + ".2", y, {.kernel = 3, .pad = 1}, kSilu, kBranchScale);
+    y = conv_bn(b, block + ".2", y, {.kernel = 3, .pad = 1}, kSilu, kBottleneckScale);
     parts.push_back(shortcut ? b.add(block + ".add", before, y) : y);
   }
   return conv_bn(b, name + ".out", b.concat(name + ".concat", parts), {.out = out}, kSilu);
