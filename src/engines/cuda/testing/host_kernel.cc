@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <vector>
 
 #include "engines/reference/reference.h"
 #include "generate/testing/host_library.h"
@@ -50,24 +51,38 @@ bool HostKernel::run(std::span<void* const> arguments, const Launch& shape, bool
 
 std::string walk(PlannedKernels& planned, const ConvProblem& problem, const convoy::testing::ConvData& data,
                  std::string_view text) {
-  const KernelLaunch& launch = planned.kernels.front();
-  const auto source = program_source(launch.request, text);
-  if (!source.ok()) return source.error().message;
-  const auto kernel = HostKernel::compile(*source, launch.entry);
-  if (!kernel.ok()) return kernel.error().message;
+  std::vector<HostKernel> kernels;
+  for (const KernelLaunch& launch : planned.kernels) {
+    const auto source = program_source(launch.request, text);
+    if (!source.ok()) return source.error().message;
+    auto kernel = HostKernel::compile(*source, launch.entry);
+    if (!kernel.ok()) return kernel.error().message;
+    kernels.push_back(std::move(*kernel));
+  }
   const ConvArgs args = data.args();
   const auto team = make_cpu_team(1);
   const Expectation expectation(problem, args, {}, *team);
   for (const bool backwards : {false, true}) {
     convoy::testing::GuardedBuffer out = data.make_out();
     data.reset(out);
-    const void *in = problem.pass == Pass::dgrad ? args.y : args.x, *w = args.w;
+    const void* in = problem.pass == Pass::dgrad ? args.y : args.x;
+    const void* other = problem.pass == Pass::wgrad ? args.y : args.w;
     void* to = out.data();
     struct {
       const void *bias, *z, *slopes;
     } epilogue{args.bias, args.z, args.slopes};
-    void* const arguments[] = {&in, &w, &to, &epilogue, planned.sizes.data()};
-    if (!kernel->run(arguments, launch.shape, backwards)) return "threads of a block part at a barrier";
+    std::vector<std::byte> workspace(static_cast<std::size_t>(planned.workspace_bytes), std::byte{0xff});
+    void* partial = workspace.data();
+    void* const one[] = {&in, &other, &to, &epilogue, planned.sizes.data()};
+    void* const first[] = {&in, &other, &partial};
+    void* const second[] = {&partial, &to, &epilogue};
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      const std::span<void* const> arguments = kernels.size() == 1 ? std::span<void* const>(one)
+                                               : k == 0            ? std::span<void* const>(first)
+                                                                   : std::span<void* const>(second);
+      if (!kernels[k].run(arguments, planned.kernels[k].shape, backwards))
+        return "threads of a block part at a barrier";
+    }
     if (std::string trespass = data.trespass(out); !trespass.empty()) return trespass;
     const Verification verdict = expectation.compare(out.data(), Arithmetic::direct);
     if (!verdict.ok()) {

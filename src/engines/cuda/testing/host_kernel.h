@@ -24,7 +24,8 @@ class HostKernel {
   bool (*call_)(void* const* arguments, unsigned grid, unsigned block, bool backwards) = nullptr;
 };
 
-// The one kernel, as its plan's execution launches it. Threads go from the first to the last, then the other way round.
+// The kernels, as their plan's execution launches them. Threads go from the first to the last, then the other way
+// round.
 // "", or what is wrong. `text`: of the kernel, in place of the source that is embedded.
 std::string walk(PlannedKernels& planned, const ConvProblem& problem, const convoy::testing::ConvData& data,
                  std::string_view text = {});

@@ -217,6 +217,24 @@ bool call_by_pointers(void (*kernel)(Parameters...), void* const* arguments, uns
 }
 }  // namespace walk
 
+static inline int __ffs(unsigned v) { return __builtin_ffs(static_cast<int>(v)); }
+template <class T>
+T __shfl_xor_sync(unsigned, T v, int mask) {
+  std::memcpy(walk::put_down[threadIdx.x], &v, sizeof v);
+  walk::pause_warp();
+  T other;
+  std::memcpy(&other, walk::put_down[threadIdx.x ^ static_cast<unsigned>(mask)], sizeof v);
+  walk::pause_warp();
+  return other;
+}
+static inline unsigned __ballot_sync(unsigned, int value) {
+  walk::put_down[threadIdx.x][0] = value != 0 ? 1 : 0;
+  walk::pause_warp();
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) votes |= walk::put_down[threadIdx.x / 32 * 32 + lane][0] << lane;
+  walk::pause_warp();
+  return votes;
+}
 template <unsigned count>
 void ldmatrix(unsigned (&r)[count], unsigned row) {
   walk::load_matrices(r, row, false);
