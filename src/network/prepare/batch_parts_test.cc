@@ -153,6 +153,9 @@ TEST(BatchParts, AreTakenWherePredictedToTakeLess) {
   b.output(b.node("Gemm", {b.input("x", {8, 1024}), b.constant(spread({1024, 2048}))}));
   EXPECT_EQ(chosen_for(b.graph, 1), BatchParts{});
   EXPECT_EQ(chosen_for(b.graph, 2), BatchParts{});
+  GraphBuilder between;  // parts that begin between cache lines, so that they would be copied
+  between.output(between.node("Abs", {between.input("x", {8, 197, 331})}));
+  EXPECT_EQ(chosen_for(between.graph, 2), BatchParts{});
 }
 
 TEST(BatchParts, OfOneImageTakeTheLeastMemory) {
