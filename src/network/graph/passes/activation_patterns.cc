@@ -3,125 +3,10 @@
 #include <cmath>
 
 #include "network/graph/pass.h"
+#include "network/graph/passes/matcher.h"
 
 namespace convoy::network {
 namespace {
-
-class Matcher {
- public:
-  explicit Matcher(Graph& graph) : graph_(graph), producers_(graph.producers()), readers_(graph.readers()) {}
-
-  // The node behind `value` where it is of this kind; remembered as part of the match.
-  const Node* behind(int value, std::string_view op) {
-    if (value == kAbsent || producers_[value] == kAbsent) return nullptr;
-    const int index = producers_[value];
-    const Node& node = graph_.nodes[index];
-    if (node.erased || node.desc.op != op || !node.desc.domain.empty() || node.desc.opset < 7) return nullptr;
-    if (node.outputs[0] != value) return nullptr;
-    inner_.push_back(index);
-    return &node;
-  }
-
-  // For a two-input node, the other operand of a constant that is near `wanted`; kAbsent where there is none.
-  int beside(const Node& node, double wanted, bool either_side = true) const {
-    if (node.inputs.size() != 2) return kAbsent;
-    for (int side : {1, 0}) {
-      if (side == 0 && !either_side) break;
-      const auto constant = scalar_constant(graph_, node.inputs[side]);
-      const HostTensor* tensor = graph_.constant_of(node.inputs[side]);
-      // A constant of a higher rank than the data would add dims.
-      if (!constant || std::abs(*constant - wanted) > 1e-6 * std::abs(wanted)) continue;
-      const int other = node.inputs[1 - side];
-      if (other == kAbsent || !graph_.values[other].known) continue;
-      if (tensor->desc.rank() <= graph_.values[other].desc.rank()) return other;
-    }
-    return kAbsent;
-  }
-
-  // value = x / divisor, written as Div or Mul.
-  int undivided(int value, double divisor) {
-    const std::size_t mark = inner_.size();
-    if (const Node* div = behind(value, "Div")) {
-      if (const int x = beside(*div, divisor, false); x != kAbsent) return x;
-    }
-    inner_.resize(mark);
-    if (const Node* mul = behind(value, "Mul")) {
-      if (const int x = beside(*mul, 1 / divisor); x != kAbsent) return x;
-    }
-    inner_.resize(mark);
-    return kAbsent;
-  }
-
-  // value = min(max(x + 3, 0), 6)
-  int unclipped(int value) {
-    const std::size_t mark = inner_.size();
-    const Node* clip = behind(value, "Clip");
-    if (clip != nullptr && clip_is(*clip, 0, 6)) {
-      if (const Node* add = behind(clip->inputs[0], "Add")) {
-        if (const int x = beside(*add, 3); x != kAbsent) return x;
-      }
-    }
-    inner_.resize(mark);
-    return kAbsent;
-  }
-
-  bool clip_is(const Node& clip, double low, double high) const {
-    if (clip.desc.opset < 11) {
-      const auto min = clip.desc.real("min", NAN);
-      const auto max = clip.desc.real("max", NAN);
-      return min.ok() && max.ok() && *min == low && *max == high;
-    }
-    if (clip.inputs.size() != 3) return false;
-    return scalar_constant(graph_, clip.inputs[1]) == low && scalar_constant(graph_, clip.inputs[2]) == high;
-  }
-
-  bool real_is(const Node& node, std::string_view attribute, double fallback, double wanted) const {
-    const auto value = node.desc.real(attribute, fallback);
-    return value.ok() && std::abs(*value - wanted) < 1e-6;
-  }
-
-  void start() { inner_.clear(); }
-  std::size_t mark() const { return inner_.size(); }
-  void back_to(std::size_t mark) { inner_.resize(mark); }
-
-  // Whether nothing outside the match reads what would disappear.
-  bool closed(int last) const {
-    for (int index : inner_) {
-      for (int output : graph_.nodes[index].outputs) {
-        if (output == kAbsent) continue;
-        if (graph_.is_output(output)) return false;
-        for (int reader : readers_[output]) {
-          if (reader != last && std::find(inner_.begin(), inner_.end(), reader) == inner_.end()) return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  void replace(int last, int x, std::string op, std::map<std::string, ops::Attribute> attributes) {
-    Node& node = graph_.nodes[last];
-    std::vector<int> inner = inner_;
-    std::sort(inner.begin(), inner.end());
-    std::vector<std::string> sources;
-    for (int index : inner) {
-      sources.insert(sources.end(), graph_.nodes[index].sources.begin(), graph_.nodes[index].sources.end());
-      graph_.nodes[index].erased = true;
-    }
-    node.sources.insert(node.sources.begin(), sources.begin(), sources.end());
-    node.inputs = {x};
-    node.desc.op = std::move(op);
-    node.desc.attributes = std::move(attributes);
-    node.desc.opset = std::max(node.desc.opset, 24);  // Swish came last
-    producers_ = graph_.producers();
-    readers_ = graph_.readers();
-  }
-
- private:
-  Graph& graph_;
-  std::vector<int> producers_;
-  std::vector<std::vector<int>> readers_;
-  std::vector<int> inner_;
-};
 
 constexpr double kSqrt2 = 1.4142135623730951;
 
@@ -216,12 +101,60 @@ std::optional<ActivationMatch> match_gelu(Matcher& m, const Node& node) {
   return std::nullopt;
 }
 
+// 0.5 * x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3))), the factors in any order
+std::optional<ActivationMatch> match_gelu_tanh(Matcher& m, const Node& node) {
+  if (node.desc.op != "Mul" || node.inputs.size() != 2) return std::nullopt;
+  const auto cube_of = [&](int value) {  // of 0.044715 * x^3
+    const Node* const scaled = m.behind(value, "Mul");
+    const Node* const pow = scaled == nullptr ? nullptr : m.behind(m.beside(*scaled, 0.044715), "Pow");
+    return pow == nullptr ? kAbsent : m.beside(*pow, 3, false);
+  };
+  const auto argument_of = [&](int value) {  // of 1 + tanh(..)
+    const Node* const add = m.behind(value, "Add");
+    const Node* const tanh = add == nullptr ? nullptr : m.behind(m.beside(*add, 1), "Tanh");
+    const Node* const scaled = tanh == nullptr ? nullptr : m.behind(tanh->inputs[0], "Mul");
+    const Node* const sum = scaled == nullptr ? nullptr : m.behind(m.beside(*scaled, 0.7978845608028654), "Add");
+    if (sum == nullptr) return kAbsent;
+    const std::size_t mark = m.mark();
+    for (const int side : {0, 1}) {
+      m.back_to(mark);
+      const int x = sum->inputs[side];
+      if (x != kAbsent && cube_of(sum->inputs[1 - side]) == x) return x;
+    }
+    return kAbsent;
+  };
+  const auto found = [](int x) { return ActivationMatch{"Gelu", x, {{"approximate", std::string("tanh")}}}; };
+  const auto halved = [&](int value) {
+    const Node* const half = m.behind(value, "Mul");
+    return half == nullptr ? kAbsent : m.beside(*half, 0.5);
+  };
+  if (const int product = m.beside(node, 0.5); product != kAbsent) {  // (x * (1 + tanh)) * 0.5
+    const Node* const mul = m.behind(product, "Mul");
+    const std::size_t mark = m.mark();
+    for (const int side : {0, 1}) {
+      m.back_to(mark);
+      if (mul != nullptr && mul->inputs[side] != kAbsent && argument_of(mul->inputs[1 - side]) == mul->inputs[side])
+        return found(mul->inputs[side]);
+    }
+  }
+  for (const int side : {0, 1}) {
+    m.start();
+    const int x = argument_of(node.inputs[1 - side]);  // (x * 0.5) * (1 + tanh)
+    if (x != kAbsent && halved(node.inputs[side]) == x) return found(x);
+    m.start();
+    const int sum = halved(node.inputs[1 - side]);  // x * (0.5 * (1 + tanh))
+    if (sum != kAbsent && argument_of(sum) == node.inputs[side]) return found(node.inputs[side]);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<int> activation_patterns(Graph& graph, const PassContext&) {
   int changes = 0;
   Matcher matcher(graph);
-  constexpr decltype(&match_gated) kPatterns[] = {match_hard_sigmoid, match_scaled_hard_swish, match_gated, match_gelu};
+  constexpr decltype(&match_gated) kPatterns[] = {match_hard_sigmoid, match_scaled_hard_swish, match_gated, match_gelu,
+                                                  match_gelu_tanh};
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     for (const auto pattern : kPatterns) {
       const Node& node = graph.nodes[n];
@@ -230,7 +163,7 @@ Result<int> activation_patterns(Graph& graph, const PassContext&) {
       auto found = pattern(matcher, node);
       if (!found || found->x == kAbsent || !matcher.closed(static_cast<int>(n))) continue;
       if (ops::find_operator("", found->op) == nullptr) continue;
-      matcher.replace(static_cast<int>(n), found->x, found->op, std::move(found->attributes));
+      matcher.replace(static_cast<int>(n), {found->x}, found->op, std::move(found->attributes));
       ++changes;
     }
   }

@@ -303,6 +303,13 @@ TEST(ConvFusion, ChainsResidualBlocks) {
 
 int scalar(GraphBuilder& b, double value) { return b.constant(tensor_of(DataType::f32, {}, {value})); }
 
+// Of gelu's approximation.
+int one_and_tanh(GraphBuilder& b, int x) {
+  const int cube = b.node("Mul", {b.node("Pow", {x, scalar(b, 3)}), scalar(b, 0.044715)});
+  const int argument = b.node("Mul", {scalar(b, 0.7978845608028654), b.node("Add", {x, cube})});
+  return b.node("Add", {b.node("Tanh", {argument}), scalar(b, 1)});
+}
+
 TEST(ActivationPatterns, FuseBehindConvolutions) {
   struct Pattern {
     ActivationKind kind;
@@ -345,6 +352,18 @@ TEST(ActivationPatterns, FuseBehindConvolutions) {
          const int erf = b.node("Erf", {b.node("Mul", {x, scalar(b, 0.7071067811865476)})});
          return b.node("Mul", {b.node("Mul", {x, scalar(b, 0.5)}), b.node("Add", {erf, scalar(b, 1)})});
        }},
+      {ActivationKind::gelu_tanh,
+       [](GraphBuilder& b, int x) {
+         return b.node("Mul", {b.node("Mul", {x, scalar(b, 0.5)}), one_and_tanh(b, x)});
+       }},
+      {ActivationKind::gelu_tanh,
+       [](GraphBuilder& b, int x) {
+         return b.node("Mul", {scalar(b, 0.5), b.node("Mul", {one_and_tanh(b, x), x})});
+       }},
+      {ActivationKind::gelu_tanh,
+       [](GraphBuilder& b, int x) {
+         return b.node("Mul", {x, b.node("Mul", {scalar(b, 0.5), one_and_tanh(b, x)})});
+       }},
   };
   for (const Pattern& pattern : patterns) {
     SCOPED_TRACE(name_of(pattern.kind));
@@ -374,6 +393,52 @@ TEST(ActivationPatterns, LeaveWhatIsReadElsewhereOrDiffers) {
     EXPECT_EQ(passed(b.graph).nodes.size(), 2u);
     expect_same_without("activation_patterns", b.graph);
   }
+}
+
+// As exporters wrote it before opset 17.
+struct WrittenOut {
+  std::vector<std::int64_t> axes = {-1};
+  Dims scale = {6};
+  bool multiplies = false, twice = false, biased = true;
+
+  int build(GraphBuilder& b, int x) const {
+    const auto mean = [&](int value) { return b.node("ReduceMean", {value}, {{"axes", axes}}, 13); };
+    const int d = b.node("Sub", {x, mean(x)});
+    const int again = twice ? b.node("Sub", {x, mean(x)}) : d;
+    const int square = multiplies ? b.node("Mul", {again, again}) : b.node("Pow", {again, scalar(b, 2)});
+    const int root = b.node("Sqrt", {b.node("Add", {mean(square), scalar(b, 1e-3)})});
+    const int y = b.node("Mul", {b.node("Div", {d, root}), b.constant(spread(scale, 0.5, 1))});
+    return biased ? b.node("Add", {b.constant(spread(scale, -1, 1)), y}) : y;
+  }
+};
+
+TEST(NormalizationPatterns, BecomeOneNode) {
+  for (const WrittenOut& form :
+       {WrittenOut{}, WrittenOut{.multiplies = true}, WrittenOut{.twice = true}, WrittenOut{.biased = false},
+        WrittenOut{.scale = {1, 1, 6}}, WrittenOut{.axes = {1, 2}, .scale = {4, 6}}}) {
+    GraphBuilder b;
+    b.output(form.build(b, b.input("x", {3, 4, 6})));
+    const Graph graph = passed(b.graph);
+    ASSERT_EQ(ops_of(graph), Ops{"LayerNormalization"});
+    EXPECT_EQ(graph.nodes[0].sources.size(), b.graph.nodes.size());
+    expect_same_without("normalization_patterns", b.graph);
+  }
+}
+
+TEST(NormalizationPatterns, LeaveWhatDiffers) {
+  for (const WrittenOut& form : {WrittenOut{.axes = {1}}, WrittenOut{.axes = {0, 1, 2}}, WrittenOut{.scale = {4, 6}},
+                                 WrittenOut{.scale = {1}}}) {
+    GraphBuilder b;
+    b.output(form.build(b, b.input("x", {3, 4, 6})));
+    const auto ops = ops_of(passed(b.graph));
+    EXPECT_EQ(std::ranges::count(ops, "LayerNormalization"), 0);
+    expect_same_without("normalization_patterns", b.graph);
+  }
+  GraphBuilder b;  // the mean is read outside
+  b.output(WrittenOut{}.build(b, b.input("x", {3, 4, 6})));
+  b.output(b.graph.nodes[0].outputs[0]);
+  const auto ops = ops_of(passed(b.graph));
+  EXPECT_EQ(std::ranges::count(ops, "LayerNormalization"), 0);
 }
 
 // A block of ConvNeXt as exporters write it: what is channels last becomes convolutions with epilogues.

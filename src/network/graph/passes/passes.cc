@@ -35,6 +35,7 @@ std::span<const Pass> passes() {
       {"shape_inference", "types and dims of every value that does not depend on data", shape_inference, true},
       {"half_widening", "networks in f16, or bf16 without matrix units for it, run in f32 on the processor",
        half_widening},
+      {"normalization_patterns", "layer normalization that is written out becomes one node", normalization_patterns},
       {"channel_gather", "Reshape, Transpose and Gather that only reorder channels become a Gather of channels",
        channel_gather},
       {"pad_folding", "Pad becomes padding of the convolution or pooling behind it", pad_folding},

@@ -1,0 +1,169 @@
+// Layer normalization as exporters wrote it before opset 17, in seven nodes or more, as the one node it means:
+//   d = x - mean(x), d / sqrt(mean(d^2) + epsilon), over the last dims, times a constant, plus another
+#include <algorithm>
+
+#include "network/graph/pass.h"
+#include "network/graph/passes/matcher.h"
+
+namespace convoy::network {
+namespace {
+
+class LayerNormalization {
+ public:
+  LayerNormalization(Graph& graph, Matcher& matcher) : graph_(graph), m_(matcher) {}
+
+  // Whether node n, the Mul or the Add at the end, was made one.
+  Result<bool> rewrite(int n) {
+    m_.start();
+    const Node node = graph_.nodes[n];
+    int scaled = node.outputs[0], bias = kAbsent;
+    const Node* mul = &node;
+    if (node.desc.op == "Add") {
+      std::tie(mul, bias) = beside_constant(node, "Mul");
+      if (mul == nullptr) return false;
+    }
+    scaled = mul->outputs[0];
+    if (mul->desc.op != "Mul" || mul->inputs.size() != 2) return false;
+    for (const int side : {0, 1}) {
+      const int scale = mul->inputs[side];
+      if (graph_.constant_of(scale) == nullptr) continue;
+      const auto found = normalized(mul->inputs[1 - side]);
+      if (!found || !m_.closed(n)) return false;
+      const Value& x = graph_.values[found->x];
+      const Dims dims(x.desc.dims.end() - found->dims, x.desc.dims.end());
+      if (graph_.values[scaled].desc.dims != x.desc.dims || !fits(scale, dims, x.desc.type)) return false;
+      if (bias != kAbsent && !fits(bias, dims, x.desc.type)) return false;
+      CONVOY_TRY(const int scales, as_row(scale, dims));
+      std::vector<int> inputs{found->x, scales};
+      if (bias != kAbsent) {
+        CONVOY_TRY(const int biases, as_row(bias, dims));
+        inputs.push_back(biases);
+      }
+      m_.replace(n, std::move(inputs), "LayerNormalization",
+                 {{"axis", std::int64_t{-found->dims}}, {"epsilon", found->epsilon}});
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  struct Found {
+    int x = kAbsent;
+    std::int64_t dims = 0;  // over so many of the last
+    double epsilon = 0;
+  };
+
+  // The operand of this kind, and the constant beside it.
+  std::pair<const Node*, int> beside_constant(const Node& node, std::string_view op) {
+    const std::size_t mark = m_.mark();
+    for (const int side : {0, 1}) {
+      m_.back_to(mark);
+      if (node.inputs.size() != 2 || graph_.constant_of(node.inputs[side]) == nullptr) continue;
+      if (const Node* other = m_.behind(node.inputs[1 - side], op)) return {other, node.inputs[side]};
+    }
+    return {nullptr, kAbsent};
+  }
+
+  // Of as many of the last dims as the mean is taken of; 0: it is none, or not of the last ones.
+  std::int64_t last_dims(const Node& mean) const {
+    const Value& x = graph_.values[mean.inputs[0]];
+    const auto keeps = mean.desc.integer("keepdims", 1);
+    if (!x.known || !keeps.ok() || *keeps == 0) return 0;
+    std::vector<std::int64_t> axes;
+    if (mean.desc.opset >= 18) {
+      const auto given = mean.inputs.size() > 1 ? small_integers(graph_, mean.inputs[1], 8) : std::nullopt;
+      if (!given) return 0;
+      axes = *given;
+    } else {
+      const auto given = mean.desc.integers("axes", {});
+      if (!given.ok()) return 0;
+      axes = *given;
+    }
+    for (std::int64_t& axis : axes) axis += axis < 0 ? x.desc.rank() : 0;
+    std::ranges::sort(axes);
+    const auto count = static_cast<std::int64_t>(axes.size());
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (axes[i] != x.desc.rank() - count + i) return 0;
+    }
+    return count < x.desc.rank() ? count : 0;
+  }
+
+  // value = x - mean(x) over so many dims
+  std::optional<Found> centred(int value) {
+    const Node* const sub = m_.behind(value, "Sub");
+    if (sub == nullptr || sub->inputs.size() != 2) return std::nullopt;
+    const Node* const mean = m_.behind(sub->inputs[1], "ReduceMean");
+    if (mean == nullptr || mean->inputs[0] != sub->inputs[0]) return std::nullopt;
+    const std::int64_t dims = last_dims(*mean);
+    if (dims == 0) return std::nullopt;
+    return Found{sub->inputs[0], dims, 0};
+  }
+
+  std::optional<Found> normalized(int value) {
+    const Node* const div = m_.behind(value, "Div");
+    if (div == nullptr || div->inputs.size() != 2) return std::nullopt;
+    auto found = centred(div->inputs[0]);
+    const Node* const root = found ? m_.behind(div->inputs[1], "Sqrt") : nullptr;
+    const Node* const add = root == nullptr ? nullptr : m_.behind(root->inputs[0], "Add");
+    if (add == nullptr) return std::nullopt;
+    const auto [mean, constant] = beside_constant(*add, "ReduceMean");
+    const auto epsilon = scalar_constant(graph_, constant);
+    if (mean == nullptr || !epsilon || last_dims(*mean) != found->dims) return std::nullopt;
+    const int square = mean->inputs[0];
+    int root_of_square = kAbsent;
+    if (const Node* const pow = m_.behind(square, "Pow")) {
+      root_of_square = m_.beside(*pow, 2, false);
+    } else if (const Node* const mul = m_.behind(square, "Mul"); mul != nullptr && mul->inputs.size() == 2) {
+      if (mul->inputs[0] == mul->inputs[1]) root_of_square = mul->inputs[0];
+    }
+    if (root_of_square == kAbsent) return std::nullopt;
+    if (root_of_square != div->inputs[0]) {  // some wrote the difference twice
+      const auto again = centred(root_of_square);
+      if (!again || again->x != found->x || again->dims != found->dims) return std::nullopt;
+    }
+    found->epsilon = *epsilon;
+    return found;
+  }
+
+  // A constant with these dims, but for some of 1 before.
+  bool fits(int value, const Dims& dims, DataType type) const {
+    const TensorDesc& desc = graph_.constant_of(value)->desc;
+    const auto rank = static_cast<std::ptrdiff_t>(dims.size());
+    if (desc.type != type || desc.rank() < rank) return false;
+    return std::equal(dims.begin(), dims.end(), desc.dims.end() - rank) &&
+           std::all_of(desc.dims.begin(), desc.dims.end() - rank, [](std::int64_t dim) { return dim == 1; });
+  }
+
+  Result<int> as_row(int value, const Dims& dims) {
+    HostTensor tensor = *graph_.constant_of(value);
+    if (tensor.desc.dims == dims) return value;
+    if (!tensor.desc.is_packed(Layout::nchw)) {
+      CONVOY_TRY(tensor, converted(tensor, tensor.desc.with_layout(Layout::nchw)));
+    }
+    tensor.desc = TensorDesc::packed(tensor.desc.type, dims);
+    return graph_.add_constant(graph_.values[value].name, std::move(tensor));
+  }
+
+  Graph& graph_;
+  Matcher& m_;
+};
+
+}  // namespace
+
+Result<int> normalization_patterns(Graph& graph, const PassContext&) {
+  int changes = 0;
+  Matcher matcher(graph);
+  // A Mul may be the last node, or has an Add behind it: that is tried first.
+  for (const std::string_view op : {"Add", "Mul"}) {
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+      const Node& node = graph.nodes[n];
+      if (node.erased || node.desc.op != op || !node.desc.domain.empty() || node.desc.opset < 7) continue;
+      CONVOY_TRY(const bool changed, LayerNormalization(graph, matcher).rewrite(static_cast<int>(n)));
+      changes += changed;
+    }
+  }
+  graph.sweep();
+  return changes;
+}
+
+}  // namespace convoy::network
