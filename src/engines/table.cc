@@ -11,6 +11,7 @@
 #include "engines/cpu/wgrad/wgrad.h"
 #include "engines/cpu/winograd/winograd.h"
 #include "engines/cuda/depthwise/depthwise.h"
+#include "engines/cuda/integer/integer.h"
 #include "engines/cuda/pointwise/pointwise.h"
 #include "engines/cuda/reference/reference.h"
 #include "engines/cuda/stem/stem.h"
@@ -32,6 +33,7 @@ const std::vector<const Engine*>& all_engines() {
     all->push_back(&cuda::depthwise_engine());
     all->push_back(&cuda::pointwise_engine());
     all->push_back(&cuda::stem_engine());
+    all->push_back(&cuda::integer_engine());
     for (const auto provided : {onednn::engines(), cudnn::engines()}) {
       all->insert(all->end(), provided.begin(), provided.end());
     }

@@ -170,8 +170,6 @@ double predict_at_least(const Graph& graph, const Node& node, const Sides& sides
 std::string kept_on_processor(const Graph& graph, const Node& node) {
   const ConvProblem& problem = node.conv->problem;
   const ConvInputs inputs = conv_inputs(node);
-  if (!node.conv->scales.empty() || inputs.scales != kAbsent) return "requantized";
-  if (problem.x_zero_given || problem.w_zero_given) return "with given zero points";
   if (inputs.bias == kAbsent || graph.constant_of(inputs.bias) != nullptr) return "";
   const DataType type = graph.values[inputs.bias].desc.type;
   const bool fits = type == problem.bias_type() || (has_narrow_bias(problem) && type == problem.out().type);

@@ -53,6 +53,14 @@ Result<std::unique_ptr<Execution>> Execution::make(const Prepared& prepared, std
   return made;
 }
 
+// Work that was enqueued reads what goes with it.
+Execution::~Execution() {
+  const auto entered = enter(prepared_.devices);
+  for (Worker& worker : workers_) {
+    if (entered.ok()) static_cast<void>(finish_enqueued(worker));
+  }
+}
+
 Execution::Execution(const Prepared& prepared, std::shared_ptr<ThreadTeam> team)
     : prepared_(prepared), team_(std::move(team)) {
   for (std::size_t s = 0; s < prepared.program().steps.size(); ++s) {

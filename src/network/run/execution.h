@@ -52,6 +52,9 @@ class Execution {
  public:
   // `prepared` outlives it; `team` is of as many threads.
   static Result<std::unique_ptr<Execution>> make(const Prepared& prepared, std::shared_ptr<ThreadTeam> team);
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+  ~Execution();  // waits for what was enqueued
 
   // Outputs have their memory, but for the dynamic subgraph's, which get it here. `recordings`: none, or one for each
   // of the parts that run side by side. One run at a time.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "convoy/queue.h"
+#include "device/device.h"
 #include "network/assign/plan.h"
 #include "network/testing/home.h"
 
@@ -80,6 +82,73 @@ TEST_F(HomeKernels, APlanSaysWhatRunsThere) {
   prepare(graph);
   EXPECT_EQ(std::ranges::count(session_->steps(), "cpu", &NetworkStep::device), 1);
   expect_close((*session_->run(inputs_))[0], expected[0]);
+}
+
+// Runs there step by step, captured and launched, of tensors of the processor's and of those that lie there, where each
+// step is to be.
+class WholeAtHome : public HomeKernels {
+ protected:
+  void expect_at_home(const Graph& graph) {
+    expected_of(graph);
+    prepare(graph);
+    for (const NetworkStep& step : session_->steps()) EXPECT_EQ(step.device, "cuda:0") << step.implementation;
+    for (int i = 0; i < 3; ++i) {
+      const auto ran = session_->run(inputs_);
+      ASSERT_TRUE(ran.ok()) << ran.error().message;
+      for (std::size_t k = 0; k < expected_.size(); ++k) expect_close((*ran)[k], expected_[k]);
+    }
+
+    const Device& device = **find_device("cuda:0");
+    const auto scope = *device.enter();
+    const auto queue = *device.make_queue(1);
+    std::vector<Buffer> there;
+    std::vector<const void*> given;
+    std::vector<void*> made;
+    for (const HostTensor& each : inputs_) {
+      there.push_back(*device.allocate(static_cast<std::size_t>(each.desc.bytes()), "input"));
+      ASSERT_TRUE(queue->copy_in(there.back().data(), each.data.get(), there.back().bytes()).ok());
+      given.push_back(there.back().data());
+    }
+    for (const HostTensor& each : expected_) {
+      there.push_back(*device.allocate(static_cast<std::size_t>(each.desc.bytes()), "output"));
+      made.push_back(there.back().data());
+    }
+    for (int i = 0; i < 3; ++i) {
+      for (std::size_t k = 0; k < made.size(); ++k) {
+        ASSERT_TRUE(queue->fill(made[k], 0xff, there[inputs_.size() + k].bytes()).ok());
+      }
+      const auto done = session_->enqueue(given, made, static_cast<CudaQueue&>(*queue).stream());
+      ASSERT_TRUE(done.ok()) << done.error().message;
+      ASSERT_TRUE(queue->finish().ok());
+      for (std::size_t k = 0; k < made.size(); ++k) {
+        const auto actual = HostTensor::allocate(expected_[k].desc);
+        ASSERT_TRUE(queue->copy_out(actual->data.get(), made[k], there[inputs_.size() + k].bytes()).ok());
+        expect_close(*actual, expected_[k]);
+      }
+    }
+  }
+};
+
+TEST_F(WholeAtHome, OutputsThatNoStepMakesLieThere) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 3, 4, 5}), y = b.node("Relu", {x});
+  for (const int output : {y, x, y, b.constant(spread({7})), x}) b.output(output);
+  expect_at_home(b.graph);
+}
+
+TEST_F(WholeAtHome, QuantizedConvolutionsRunThere) {
+  GraphBuilder b;
+  const auto bytes = [&](DataType type, Dims dims) {
+    return b.constant(spread(std::move(dims), type == DataType::u8 ? 0 : -100, 100, type));
+  };
+  const auto number = [&](DataType type, double value) { return b.constant(tensor_of(type, {}, {value})); };
+  const auto scale = [&](double value) { return number(DataType::f32, value); };
+  const int x = b.input("x", {2, 4, 8, 8}, DataType::u8), zero = b.input("zero", {}, DataType::u8);
+  b.output(b.node("QLinearConv", {x, scale(0.02), number(DataType::u8, 7), bytes(DataType::s8, {6, 4, 3, 3}),
+                                  b.constant(spread({6}, 0.01, 0.02)), b.constant(spread({6}, 0, 0, DataType::s8)),
+                                  scale(0.5), number(DataType::u8, 100), bytes(DataType::s32, {6})}));
+  b.output(b.node("ConvInteger", {x, bytes(DataType::u8, {5, 4, 3, 3}), zero, bytes(DataType::u8, {5})}));
+  expect_at_home(b.graph);
 }
 
 TEST_F(HomeKernels, AFusionThatIsPredictedToBeSlowIsUndone) {

@@ -254,16 +254,22 @@ class Lowering {
     }
     step.inputs[4] = row_major(inputs.slopes);
     step.inputs[5] = row_major(inputs.scales);
-    if (problem.x_zero_given) step.inputs[6] = row_major(inputs.x_zero);
+    if (!node.conv->scales.empty()) {
+      CONVOY_TRY(step.inputs[5], slot_of_numbers(node.conv->scales, DataType::f32, place));
+    }
+    if (problem.x_zero_given) {
+      CONVOY_TRY(step.inputs[6], slot_of_zero(inputs.x_zero, place));
+    }
+    if (problem.w_zero_given) {
+      CONVOY_TRY(step.inputs[7], slot_of_numbers(node.conv->w_zeros, DataType::s32, place));
+    }
 
     request.constant_weights = packs_weights ? weights->data.get() : nullptr;
     const auto made = [&](const Candidate& candidate) -> Result<std::unique_ptr<Step>> {
       auto plan = make_plan(problem, candidate, makers_.engines, request);
       if (!plan.ok()) return plan.error().within(describe(node));
       if (step.info.implementation.empty()) step.info.implementation = print((*plan)->candidate());
-      ConvNode as_planned = *node.conv;
-      as_planned.problem = problem;
-      return make_conv_step(std::move(*plan), std::move(as_planned), bias_type);
+      return make_conv_step(std::move(*plan), problem, bias_type);
     };
     if (makes_steps_) {
       CONVOY_TRY(step.step, made(assigned.selection.candidate));
@@ -283,6 +289,38 @@ class Lowering {
     step.outputs = {output_slot(node.outputs[0], problem.out(), kAbsent, place)};
     program().steps.push_back(std::move(step));
     return {};
+  }
+
+  // A constant that no value of the graph is.
+  template <class T>
+  Result<int> slot_of_numbers(const std::vector<T>& numbers, DataType type, int place) {
+    CONVOY_TRY(HostTensor made, HostTensor::allocate(TensorDesc::packed(type, {std::ssize(numbers)})));
+    std::ranges::copy(numbers, made.as<T>());
+    return add_slot(kAbsent, Slot{made.desc, Home::constant, 0, std::move(made), place});
+  }
+
+  // A zero point that is computed, as a convolution in `place` reads it: elsewhere than on the processor it is made s32
+  // there first.
+  Result<int> slot_of_zero(int value, int place) {
+    constexpr std::int64_t kOnnxInt32 = 6;
+    const int slot = slot_of(value, {}, place);
+    if (place == 0) return slot;
+    const TensorDesc given = desc_of(slot), wanted = TensorDesc::packed(DataType::s32, given.dims);
+    const ops::NodeDesc cast{.op = "Cast", .domain = {}, .name = {}, .attributes = {{"to", kOnnxInt32}}};
+    const ops::Input input{.present = true, .desc = given};
+    CONVOY_TRY(auto plan, ops::plan_on_device(*ops::find_row("", "Cast")->implementation, cast, {&input, 1},
+                                              {&wanted, 1}, request_of(place, Threads::all)));
+    ProgramStep step;
+    step.place = place;
+    step.inputs = {slot};
+    step.info.kind = "op";
+    step.info.nodes = graph_.values[value].name;
+    step.info.implementation = print(plan->candidate());
+    step.step = make_op_step(std::move(plan));
+    step.info.output_shape = shape_text(wanted);
+    step.outputs = {output_slot(kAbsent, wanted, kAbsent, place)};
+    program().steps.push_back(std::move(step));
+    return program().steps.back().outputs[0];
   }
 
   Result<void> can_run_elsewhere(const Node& node, int place) const {
@@ -424,8 +462,18 @@ class Lowering {
       const int output = static_cast<int>(k);
       if (!graph_.values[value].known) continue;  // made at run time
       if (written_outputs_[output]) continue;
-      const int slot = slot_of(value, {});
-      if (!written_outputs_[output]) program().copies.push_back({slot, output});
+      const int home = assignment_.converts;
+      if (home == 0) {
+        program().copies.push_back({slot_of(value, {}), output});
+        continue;
+      }
+      // By way of home, where the outputs may lie.
+      const TensorDesc desc = graph_.values[value].desc;
+      if (slot_of(value, {}, home) == kAbsent) {
+        CONVOY_CHECK(add_conversion({value, {desc, 0}, {desc, home}, Threads::all}));
+      }
+      output_of_[value] = output;
+      CONVOY_CHECK(add_conversion({value, {desc, home}, {desc, 0}, Threads::all}));
     }
     return {};
   }

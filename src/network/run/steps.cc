@@ -7,13 +7,8 @@ namespace {
 
 class ConvStep final : public Step {
  public:
-  ConvStep(std::unique_ptr<ConvPlan> plan, ConvNode node, DataType bias_type)
-      : plan_(std::move(plan)),
-        pass_(node.problem.pass),
-        x_type_(node.problem.x.type),
-        scales_(std::move(node.scales)),
-        w_zeros_(std::move(node.w_zeros)) {
-    const ConvProblem& problem = node.problem;
+  ConvStep(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem, DataType bias_type)
+      : plan_(std::move(plan)), pass_(problem.pass), x_type_(problem.x.type) {
     plan_workspace_ = (plan_->workspace_bytes() + 63) / 64 * 64;
     if (problem.epilogue.bias && bias_type != problem.bias_type()) {
       const Dims channels = {problem.out().dims[1]};
@@ -31,10 +26,12 @@ class ConvStep final : public Step {
     args.bias = inputs[2];
     args.z = inputs[3];
     args.slopes = static_cast<const float*>(inputs[4]);
-    args.scales = inputs[5] != nullptr ? static_cast<const float*>(inputs[5]) : scales_.data();
-    args.w_zero_points = w_zeros_.data();
+    args.scales = static_cast<const float*>(inputs[5]);
+    args.w_zero_points = static_cast<const std::int32_t*>(inputs[7]);
     std::int32_t x_zero = 0;
-    if (inputs[6] != nullptr) {
+    if (context.queue.kind() != DeviceKind::cpu) {
+      args.x_zero_point = static_cast<const std::int32_t*>(inputs[6]);
+    } else if (inputs[6] != nullptr) {
       x_zero = static_cast<std::int32_t>(load_as_double(x_type_, inputs[6], 0));
       args.x_zero_point = &x_zero;
     }
@@ -54,8 +51,6 @@ class ConvStep final : public Step {
   std::unique_ptr<ConvPlan> plan_;
   Pass pass_;
   DataType x_type_;
-  std::vector<float> scales_;
-  std::vector<std::int32_t> w_zeros_;
   TensorDesc bias_from_, bias_to_;
   std::size_t plan_workspace_ = 0;
   std::size_t bias_workspace_ = 0;
@@ -110,8 +105,8 @@ class CopyStep final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, ConvNode node, DataType bias_type) {
-  return std::make_unique<ConvStep>(std::move(plan), std::move(node), bias_type);
+std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem, DataType bias_type) {
+  return std::make_unique<ConvStep>(std::move(plan), problem, bias_type);
 }
 std::unique_ptr<Step> make_op_step(std::unique_ptr<ops::OpPlan> plan) {
   return std::make_unique<OpStep>(std::move(plan));

@@ -7,12 +7,13 @@
 
 namespace convoy::network {
 
-// Input slots in this order: data, weights (absent: packed into the plan), bias, residual, prelu slopes, scales
-// (absent: those of the node), x's zero point where it is given at execution (of x's type). All in the step's place.
-inline constexpr int kConvStepInputs = 7;
+// Input slots in this order: data, weights (absent: packed into the plan), bias, residual, prelu slopes, scales, x's
+// zero point where it is given at execution (on the processor of x's type, elsewhere s32), w's zero points where they
+// differ. All in the step's place.
+inline constexpr int kConvStepInputs = 8;
 
 // `bias_type` is the type of the bias input as it arrives; what the engine needs is made from it in the workspace.
-std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, ConvNode node, DataType bias_type);
+std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem, DataType bias_type);
 std::unique_ptr<Step> make_op_step(std::unique_ptr<ops::OpPlan> plan);
 std::unique_ptr<Step> make_convert_step(TensorDesc from, TensorDesc to);  // on the processor
 // So many bytes between the processor and another place, whose step it is. Out of there, and into it where `waits`, it

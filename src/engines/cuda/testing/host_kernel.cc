@@ -49,6 +49,26 @@ bool HostKernel::run(std::span<void* const> arguments, const Launch& shape, bool
   return call_(arguments.data(), shape.grid.x, shape.block.x, backwards);
 }
 
+std::string walk(const ConvProblem& problem, const convoy::testing::ConvData& data,
+                 const std::function<bool(const ConvArgs&, bool)>& run) {
+  ConvArgs args = data.args();
+  const auto team = make_cpu_team(1);
+  const Expectation expectation(problem, args, {}, *team);
+  for (const bool backwards : {false, true}) {
+    convoy::testing::GuardedBuffer out = data.make_out();
+    data.reset(out);
+    args.out = out.data();
+    if (!run(args, backwards)) return "threads of a block part at a barrier";
+    if (std::string trespass = data.trespass(out); !trespass.empty()) return trespass;
+    const Verification verdict = expectation.compare(out.data(), Arithmetic::direct);
+    if (!verdict.ok()) {
+      return fmt::format("error {} at {}: {} instead of {}", verdict.max_error, to_string(verdict.worst),
+                         verdict.actual, verdict.expected);
+    }
+  }
+  return "";
+}
+
 std::string walk(PlannedKernels& planned, const ConvProblem& problem, const convoy::testing::ConvData& data,
                  std::string_view text) {
   std::vector<HostKernel> kernels;
@@ -59,15 +79,10 @@ std::string walk(PlannedKernels& planned, const ConvProblem& problem, const conv
     if (!kernel.ok()) return kernel.error().message;
     kernels.push_back(std::move(*kernel));
   }
-  const ConvArgs args = data.args();
-  const auto team = make_cpu_team(1);
-  const Expectation expectation(problem, args, {}, *team);
-  for (const bool backwards : {false, true}) {
-    convoy::testing::GuardedBuffer out = data.make_out();
-    data.reset(out);
+  return walk(problem, data, [&](const ConvArgs& args, bool backwards) {
     const void* in = problem.pass == Pass::dgrad ? args.y : args.x;
     const void* other = problem.pass == Pass::wgrad ? args.y : args.w;
-    void* to = out.data();
+    void* to = args.out;
     struct {
       const void *bias, *z, *slopes;
     } epilogue{args.bias, args.z, args.slopes};
@@ -80,17 +95,10 @@ std::string walk(PlannedKernels& planned, const ConvProblem& problem, const conv
       const std::span<void* const> arguments = kernels.size() == 1 ? std::span<void* const>(one)
                                                : k == 0            ? std::span<void* const>(first)
                                                                    : std::span<void* const>(second);
-      if (!kernels[k].run(arguments, planned.kernels[k].shape, backwards))
-        return "threads of a block part at a barrier";
+      if (!kernels[k].run(arguments, planned.kernels[k].shape, backwards)) return false;
     }
-    if (std::string trespass = data.trespass(out); !trespass.empty()) return trespass;
-    const Verification verdict = expectation.compare(out.data(), Arithmetic::direct);
-    if (!verdict.ok()) {
-      return fmt::format("error {} at {}: {} instead of {}", verdict.max_error, to_string(verdict.worst),
-                         verdict.actual, verdict.expected);
-    }
-  }
-  return "";
+    return true;
+  });
 }
 
 }  // namespace convoy::cuda::testing

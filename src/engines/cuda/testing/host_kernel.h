@@ -2,6 +2,7 @@
 // of ptx.cuh. Those whose PTX that has; the kernel's name stands behind WORK_KERNEL's bounds.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -23,6 +24,11 @@ class HostKernel {
   std::shared_ptr<void> library_;
   bool (*call_)(void* const* arguments, unsigned grid, unsigned block, bool backwards) = nullptr;
 };
+
+// A kernel with a problem's data, which `run` runs with arguments that have out, too: threads from the first to the
+// last, then the other way round. "", or what is wrong.
+std::string walk(const ConvProblem& problem, const convoy::testing::ConvData& data,
+                 const std::function<bool(const ConvArgs& args, bool backwards)>& run);
 
 // The kernels, as their plan's execution launches them. Threads go from the first to the last, then the other way
 // round.

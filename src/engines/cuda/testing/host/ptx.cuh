@@ -3,6 +3,7 @@
 // Addresses of shared memory count from the beginning of a block's.
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -27,6 +28,21 @@ struct float4 {
 } __attribute__((aligned(16)));
 static struct { unsigned x; } gridDim;
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+using std::isinf, std::isnan, std::max;
+static inline long long __double_as_longlong(double v) {
+  long long bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
+static inline double __longlong_as_double(long long bits) {
+  double v;
+  std::memcpy(&v, &bits, sizeof v);
+  return v;
+}
+static inline int __dp4a(int a, int b, int sum) {
+  for (int i = 0; i < 32; i += 8) sum += static_cast<signed char>(a >> i) * static_cast<signed char>(b >> i);
+  return sum;
+}
 static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static inline float __uint_as_float(unsigned bits) { return float_of_bits(bits); }
