@@ -11,7 +11,8 @@
 namespace convoy::generate {
 
 // A coordinate of a tensor as a function of the position: offset + sum of factor * position[dim]; with a table, the
-// table's entry at that, where -1 is outside.
+// table's entry at that, where -1 is outside; with an input, that input's integer at that, of which a negative one counts
+// from the end.
 struct Coordinate {
   struct Part {
     int dim;
@@ -20,6 +21,8 @@ struct Coordinate {
   std::vector<Part> parts;
   std::int64_t offset = 0;
   std::vector<std::int32_t> table;
+  int input = -1;
+  DataType input_type = DataType::s64;
 
   static Coordinate of(int dim, std::int64_t factor = 1, std::int64_t offset = 0) { return {{{dim, factor}}, offset}; }
   static Coordinate at(std::int64_t offset) { return {{}, offset}; }

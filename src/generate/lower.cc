@@ -58,11 +58,12 @@ Result<Access> access_of(const Place& place, const Dims& space, std::vector<std:
       }
       auto found = std::find(tables.begin(), tables.end(), given.table);
       if (found == tables.end()) found = tables.insert(tables.end(), given.table);
-      access.guarded.push_back({{given.parts, given.offset}, static_cast<int>(found - tables.begin()), size, stride});
+      access.guarded.push_back(
+          {{given.parts, given.offset, {}}, static_cast<int>(found - tables.begin()), size, stride});
       continue;
     }
     const Range range = range_of(given, space);
-    if (range.least >= 0 && range.most < size) {
+    if (given.input < 0 && range.least >= 0 && range.most < size) {
       access.base += given.offset * stride;
       for (const Coordinate::Part& part : given.parts) {
         access.strides[static_cast<std::size_t>(part.dim)] += part.factor * stride;
@@ -115,7 +116,7 @@ std::optional<std::int64_t> Access::step(int dim) const {
   for (const Guarded& each : guarded) {
     for (const Coordinate::Part& part : each.coordinate.parts) {
       if (part.dim != dim) continue;
-      if (each.table >= 0) return std::nullopt;
+      if (each.is_looked_up()) return std::nullopt;
       sum += part.factor * each.stride;
     }
   }
@@ -137,7 +138,7 @@ bool Access::uniform(int dim, std::int64_t count) const {
     const auto& parts = each.coordinate.parts;
     const auto touches = [&](const Coordinate::Part& part) { return part.dim == dim; };
     if (std::none_of(parts.begin(), parts.end(), touches)) continue;
-    if (each.table >= 0 || each.coordinate.offset % count != 0 || each.size % count != 0) return false;
+    if (each.is_looked_up() || each.coordinate.offset % count != 0 || each.size % count != 0) return false;
     for (const Coordinate::Part& part : parts) {
       if (part.dim == dim ? part.factor != 1 : part.factor % count != 0) return false;
     }

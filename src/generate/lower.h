@@ -14,6 +14,7 @@ struct Guarded {
   Coordinate coordinate;  // of the lowered space; its table moved to Lowered::tables
   int table = -1;
   std::int64_t size, stride;
+  bool is_looked_up() const { return table >= 0 || coordinate.input >= 0; }
 };
 
 struct Access {
@@ -23,7 +24,7 @@ struct Access {
   std::vector<std::int64_t> strides;  // a dim of the space
   std::vector<Guarded> guarded;
 
-  // Elements from one position of a dim to the next; nothing where a table is between.
+  // Elements from one position of a dim to the next; nothing where it is looked up.
   std::optional<std::int64_t> step(int dim) const;
   bool depends_on(int dim) const;
   // Of `count` neighbouring positions along `dim` all are inside or none is: the first is a multiple of `count`.

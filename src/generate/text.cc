@@ -113,6 +113,9 @@ PlaceText place_text(const Access& access, const std::string& kernel) {
   for (const Guarded& each : access.guarded) {
     std::string at = "(" + sum_text("", each.coordinate) + ")";
     if (each.table >= 0) at = fmt::format("static_cast<I>({}_table{}[{}])", kernel, each.table, at);
+    if (const int input = each.coordinate.input; input >= 0) {
+      at = fmt::format("static_cast<I>(from_end(x{}[{}], {}))", input, at, each.size);
+    }
     if (!text.guard.empty()) text.guard += " && ";
     text.guard += fmt::format("static_cast<U>({}) < static_cast<U>({})", at, each.size);
     text.offset += fmt::format(" + {} * static_cast<I>({})", at, each.stride);

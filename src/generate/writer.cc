@@ -59,6 +59,10 @@ void Writer::head() {
   for (std::size_t i = 0; i < space_.loads.size(); ++i) {
     const int input = computation_.loads[i].input;
     if (input >= 0) input_type[input] = element_name(space_.loads[i].type);
+    for (const Guarded& each : space_.loads[i].guarded) {
+      const Coordinate& at = each.coordinate;
+      if (at.input >= 0) input_type[at.input] = element_name(at.input_type);
+    }
   }
   for (std::size_t i = 0; i < space_.stores.size(); ++i) {
     output_type[computation_.stores[i].output] = element_name(space_.stores[i].type);

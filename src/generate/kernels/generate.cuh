@@ -15,6 +15,11 @@ struct boolean {
   unsigned char byte;
 };
 
+// An index along a dim of `size`, of which a negative one counts from its end.
+__device__ __forceinline__ long long from_end(long long index, long long size) {
+  return index < 0 ? index + size : index;
+}
+
 // An element in the type C that is computed in.
 template <class C, class T>
 __device__ __forceinline__ C value_of(T v) {

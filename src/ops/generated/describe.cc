@@ -50,13 +50,13 @@ constexpr std::span<const NamedRule> (*kFamilies[])() = {
 Rule rule_of(const Described& d) {
   if (dynamic_cast<const ElementwiseOperator*>(&d.op) != nullptr) return element_computation;
   const OperatorRow* const row = find_row(d.node.domain, d.node.op);
-  if (row == nullptr || !row->domain.empty()) return nullptr;
+  if (row == nullptr) return nullptr;
   for (const auto& family : kFamilies) {
     for (const NamedRule& each : family()) {
-      if (each.op == d.node.op) return each.rule;
+      if (each.op == d.node.op && each.domain == row->domain) return each.rule;
     }
   }
-  return row->maps == maps::none ? nullptr : map_computation;
+  return row->maps == maps::none || !row->domain.empty() ? nullptr : map_computation;
 }
 
 }  // namespace

@@ -345,5 +345,121 @@ TEST(GeneratedProducts, AreWhatOperatorsCompute) {
   expect_compiles(cases);
 }
 
+// Whole numbers as bytes, of which `tensor` has the type.
+HostTensor bytes(DataType type, Dims dims) {
+  return tensor(type, dims, spread(count_of(dims), type == DataType::u8 ? 0 : -128, type == DataType::u8 ? 255 : 127));
+}
+HostTensor scalar(DataType type, double value) { return tensor(type, {}, {value}); }
+
+TEST(GeneratedQuantized, IsWhatOperatorsCompute) {
+  GeneratedCases cases;
+  const auto microsoft = [](std::string op, std::map<std::string, Attribute> attributes = {}) {
+    NodeDesc node = node_of(std::move(op), std::move(attributes), 1);
+    node.domain = "com.microsoft";
+    return node;
+  };
+  const auto scale = [](double value) { return scalar(DataType::f32, value); };
+  const HostTensor real = some(DataType::f32, {2, 16, 5, 7});
+  for (const int outputs : {1, 3}) {
+    cases.add(node_of("DynamicQuantizeLinear", {}, 11, outputs), {real});
+    cases.add(node_of("DynamicQuantizeLinear", {}, 11, outputs), {some(DataType::f32, {70, 300}, -1, 9)});
+    cases.add(node_of("DynamicQuantizeLinear", {}, 11, outputs), {some(DataType::f32, {3}, 0, 0)});
+  }
+  for (const DataType type : {DataType::u8, DataType::s8}) {
+    const auto zero = [&](double value) { return scalar(type, value); };
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      const HostTensor x = bytes(type, {2, 16, 5, 7}), other = bytes(type, {1, 16, 1, 1});
+      for (const char* op : {"QLinearAdd", "QLinearMul"}) {
+        cases.add(microsoft(op), {x, scale(0.03), zero(3), other, scale(0.02), absent(), scale(0.05), zero(9)}, layout);
+      }
+      for (const char* op : {"QLinearLeakyRelu", "QLinearSigmoid"}) {
+        cases.add(microsoft(op), {x, scale(0.03), zero(3), scale(0.01), zero(5)}, layout);
+      }
+      cases.add(microsoft("QLinearConcat", {{"axis", std::int64_t{1}}}),
+                {scale(0.04), zero(7), x, scale(0.03), zero(3), bytes(type, {2, 8, 5, 7}), scale(0.04), zero(7)},
+                layout);
+      for (const std::int64_t include : {0, 1}) {
+        NodeDesc node = pool("QLinearAveragePool", {3, 2}, {2, 1}, {1, 0, 1, 1}, 0, {}, include);
+        node.domain = "com.microsoft";
+        cases.add(node, {x, scale(0.03), zero(3), scale(0.02), zero(5)}, layout);
+      }
+      cases.add(microsoft("QLinearGlobalAveragePool"), {x, scale(0.03), zero(3), scale(0.004), zero(5)}, layout);
+      NodeDesc lookup = node_of("Lookup", {}, 1);
+      lookup.domain = "convoy";
+      cases.add(lookup, {x, bytes(type, {256})}, layout);
+    }
+    cases.add(microsoft("QLinearGlobalAveragePool", {{"channels_last", std::int64_t{1}}}),
+              {bytes(type, {2, 5, 7, 16}), scale(0.03), absent(), scale(0.004), zero(5)});
+    for (const std::int64_t opset : {11, 13}) {
+      cases.add(microsoft("QLinearSoftmax", {{"axis", std::int64_t{1}}, {"opset", opset}}),
+                {bytes(type, {3, 5, 17}), scale(0.03), zero(3), scale(1.0 / 256), zero(0)});
+    }
+    for (const DataType b : {DataType::u8, DataType::s8}) {
+      for (const auto& [rows, inner] :
+           {std::pair<Dims, Dims>{{4, 5}, {5, 3}}, {{2, 3, 40, 33}, {33, 37}}, {{5}, {5, 3}}}) {
+        const std::int64_t m = rows.size() > 1 ? rows[rows.size() - 2] : 1;
+        const std::vector<HostTensor> each{bytes(type, rows), bytes(b, inner), bytes(type, {m}),
+                                           bytes(b, {inner.back()})};
+        cases.add(node_of("MatMulInteger"), {each[0], each[1]});
+        cases.add(node_of("MatMulInteger"), {each[0], each[1], m > 1 ? each[2] : zero(7), each[3]});
+        cases.add(node_of("QLinearMatMul"),
+                  {each[0], scale(0.02), zero(4), each[1], scale(0.01), scalar(b, 2), scale(0.3), zero(9)});
+      }
+    }
+  }
+  EXPECT_TRUE(cases.refusals().empty()) << cases.refusals().begin()->first;
+  cases.run();
+  expect_compiles(cases);
+}
+
+TEST(GeneratedLookups, PickWhatOperatorsPick) {
+  GeneratedCases cases;
+  std::mt19937 random(8);
+  const HostTensor many = longs({5000}, spread(5000, -6, 5));
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::u8}) {
+    const HostTensor x = varied(type, {2, 3, 6, 4}, random);
+    for (const std::int64_t axis : {0, 2, -1}) {
+      const HostTensor few = longs({2, 3}, {0, 1, -1, 1, -2, 0});
+      cases.add(node_of("Gather", {{"axis", axis}}), {x, few});
+    }
+    cases.add(node_of("Gather", {{"axis", std::int64_t{2}}}), {x, many});
+    cases.add(node_of("GatherElements", {{"axis", std::int64_t{2}}}),
+              {x, tensor(DataType::s32, {2, 3, 7, 4}, spread(2 * 3 * 7 * 4, -6, 5))});
+    cases.add(node_of("GatherND"), {x, longs({3, 2}, {0, 1, 1, -1, -2, 2})});
+    cases.add(node_of("GatherND", {{"batch_dims", std::int64_t{1}}}), {x, longs({2, 3, 1}, {0, 1, -1, 2, -3, 0})});
+    const HostTensor blocks = varied(type, {2, 6, 4}, random);
+    cases.add(node_of("ScatterND"), {x, longs({2, 2}, {1, 1, 0, -1}), blocks});
+    cases.add(node_of("ScatterND"), {x, longs({2, 2}, {0, 1, 0, 2}), blocks});  // in a row
+    cases.add(node_of("ScatterND"), {x, longs({2, 2}, {0, 1, 0, 1}), blocks});  // the last one counts
+  }
+  cases.add(node_of("ScatterND", {{"reduction", std::string("add")}}),
+            {floats({3}, {1, 2, 3}), longs({1, 1}, {0}), floats({1}, {1})});
+  EXPECT_EQ(cases.refusals().size(), 1U);
+  cases.run();
+  expect_compiles(cases);
+}
+
+TEST(GeneratedSums, AreWhatOperatorsCompute) {
+  GeneratedCases cases;
+  const Tolerance loose{4e-3, 1e-3};  // the operator stores products of two in between
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::s32}) {
+    const auto einsum = [&](std::string equation, std::vector<HostTensor> operands) {
+      cases.add(node_of("Einsum", {{"equation", std::move(equation)}}), operands, Layout::nchw, loose);
+    };
+    einsum("bhid,bhjd->bhij", {some(type, {2, 3, 20, 8}), some(type, {2, 3, 33, 8})});
+    einsum("bythwc,hkc->bythwk", {some(type, {1, 2, 3, 4, 5, 6}), some(type, {4, 7, 6})});
+    einsum("...ii->...i", {some(type, {3, 4, 4})});
+    einsum("ij,jk,kl->il", {some(type, {3, 4}), some(type, {4, 5}), some(type, {5, 2})});
+    einsum("ij->", {some(type, {3, 40})});
+    einsum("i,j", {some(type, {3}), some(type, {4})});
+    const NodeDesc col2im =
+        node_of("Col2Im", {{"strides", Dims{1, 2}}, {"pads", Dims{0, 1, 1, 1}}, {"dilations", Dims{2, 1}}}, 18);
+    cases.add(col2im, {some(type, {2, 12, 25}), longs({2}, {6, 9}), longs({2}, {2, 3})}, Layout::nchw, loose);
+  }
+  EXPECT_TRUE(cases.refusals().empty()) << cases.refusals().begin()->first;
+  cases.run();
+  expect_compiles(cases);
+}
+
 }  // namespace
 }  // namespace convoy::ops

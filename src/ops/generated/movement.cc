@@ -138,29 +138,138 @@ Computation split(const Described& d, int axis) {
   return made;
 }
 
-// Of indices that are known, which are a table.
-Result<Computation> gather(const Described& d) {
-  const TensorDesc &x = d.inputs[0].desc, &indices = d.inputs[1].desc, &y = d.outputs[0];
-  if (d.inputs[1].constant == nullptr) return no_kernel(d, "indices that aren't known beforehand");
-  CONVOY_TRY(const std::int64_t given_axis, d.node.integer("axis", 0));
-  CONVOY_TRY(const int axis, normalize_axis(d.node, given_axis, x.rank(), "axis"));
-  const std::int64_t size = x.dims[static_cast<std::size_t>(axis)];
-  Coordinate looked_up;
-  CONVOY_TRY(const std::vector<std::int64_t> given, constant_integers(d.node, d.inputs, 1));
+// The integers of an input, whose dims are the positions' from `dim` on.
+Coordinate looked_up(const Described& d, int input, int dim) {
+  const TensorDesc& indices = d.inputs[static_cast<std::size_t>(input)].desc;
+  Coordinate made;
+  made.input = input;
+  made.input_type = indices.type;
+  for (int i = 0; i < indices.rank(); ++i) {
+    made.parts.push_back({dim + i, indices.strides[static_cast<std::size_t>(i)]});
+  }
+  return made;
+}
+
+// The same where they are known: a table, if there are few enough.
+Result<Coordinate> looked_up_in_table(const Described& d, int input, int dim, std::int64_t size) {
+  constexpr std::int64_t kMostEntries = 4096;
+  const TensorDesc& indices = d.inputs[static_cast<std::size_t>(input)].desc;
+  if (d.inputs[static_cast<std::size_t>(input)].constant == nullptr || indices.elements() > kMostEntries) {
+    return looked_up(d, input, dim);
+  }
+  Coordinate made;
+  CONVOY_TRY(const std::vector<std::int64_t> given, constant_integers(d.node, d.inputs, input));
   for (const std::int64_t index : given) {
     if (index < -size || index >= size) return no_kernel(d, "an index outside");
-    looked_up.table.push_back(static_cast<std::int32_t>(index < 0 ? index + size : index));
+    made.table.push_back(static_cast<std::int32_t>(index < 0 ? index + size : index));
   }
   std::int64_t step = 1;
   for (int i = indices.rank() - 1; i >= 0; --i) {
-    looked_up.parts.push_back({axis + i, step});
+    made.parts.push_back({dim + i, step});
     step *= indices.dims[static_cast<std::size_t>(i)];
   }
-  Place place{x, {}};
+  return made;
+}
+
+// Elements of an input at these coordinates, for each position of the output.
+Computation picked(const Described& d, int input, std::vector<Coordinate> coordinates) {
+  const TensorDesc& y = d.outputs[0];
+  Place place{d.inputs[static_cast<std::size_t>(input)].desc, std::move(coordinates)};
+  return moved(y, moved_as(y.type), y.dims, {{input, std::move(place)}}, Place::broadcast(y, y.rank()).coordinates);
+}
+
+Result<Computation> gather(const Described& d) {
+  const TensorDesc &x = d.inputs[0].desc, &indices = d.inputs[1].desc;
+  CONVOY_TRY(const std::int64_t given_axis, d.node.integer("axis", 0));
+  CONVOY_TRY(const int axis, normalize_axis(d.node, given_axis, x.rank(), "axis"));
+  CONVOY_TRY(const Coordinate along, looked_up_in_table(d, 1, axis, x.dims[static_cast<std::size_t>(axis)]));
+  std::vector<Coordinate> coordinates;
   for (int i = 0; i < x.rank(); ++i) {
-    place.coordinates.push_back(i == axis ? looked_up : Coordinate::of(i < axis ? i : i - 1 + indices.rank()));
+    coordinates.push_back(i == axis ? along : Coordinate::of(i < axis ? i : i - 1 + indices.rank()));
   }
-  return moved(y, moved_as(y.type), y.dims, {{0, std::move(place)}}, Place::broadcast(y, y.rank()).coordinates);
+  return picked(d, 0, std::move(coordinates));
+}
+
+Result<Computation> gather_elements(const Described& d) {
+  const int rank = d.outputs[0].rank();
+  CONVOY_TRY(const std::int64_t given_axis, d.node.integer("axis", 0));
+  CONVOY_TRY(const int axis, normalize_axis(d.node, given_axis, rank, "axis"));
+  std::vector<Coordinate> coordinates;
+  for (int i = 0; i < rank; ++i) coordinates.push_back(i == axis ? looked_up(d, 1, 0) : Coordinate::of(i));
+  return picked(d, 0, std::move(coordinates));
+}
+
+// Tuples of indices, the last dim of them, behind dims that both have.
+Result<Computation> gather_nd(const Described& d) {
+  const TensorDesc &x = d.inputs[0].desc, &indices = d.inputs[1].desc;
+  CONVOY_TRY(const std::int64_t batch_dims, d.node.integer("batch_dims", 0));
+  const int batch = static_cast<int>(batch_dims), count = static_cast<int>(indices.dims.back());
+  std::vector<Coordinate> coordinates;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i < batch || i >= batch + count) {
+      coordinates.push_back(Coordinate::of(i < batch ? i : indices.rank() - 1 + i - batch - count));
+      continue;
+    }
+    Coordinate each = looked_up(d, 1, 0);
+    each.parts.pop_back();
+    each.offset = (i - batch) * indices.strides.back();
+    coordinates.push_back(std::move(each));
+  }
+  return picked(d, 0, std::move(coordinates));
+}
+
+// A table of the values of all bytes.
+Result<Computation> lookup(const Described& d) {
+  Coordinate byte = looked_up(d, 0, 0);
+  byte.input_type = DataType::u8;
+  return picked(d, 1, {std::move(byte)});
+}
+
+// Blocks of the data are replaced, by the last update that names them. Of indices that are known.
+Result<Computation> scatter_nd(const Described& d) {
+  const TensorDesc &x = d.inputs[0].desc, &indices = d.inputs[1].desc, &updates = d.inputs[2].desc, &y = d.outputs[0];
+  CONVOY_TRY(const std::string reduction, d.node.text("reduction", "none"));
+  if (reduction != "none") return no_kernel(d, "reduction=" + reduction);
+  if (d.inputs[1].constant == nullptr) return no_kernel(d, "indices that aren't known beforehand");
+  CONVOY_TRY(const std::vector<std::int64_t> given, constant_integers(d.node, d.inputs, 1));
+  const int count = static_cast<int>(indices.dims.back());
+  if (indices.rank() != 2) return no_kernel(d, "updates of more dims than one");
+  Coordinate row;  // the update of a block, by the block's number
+  std::int64_t blocks = 1;
+  for (int i = count - 1; i >= 0; --i) {
+    row.parts.push_back({i, blocks});
+    blocks *= x.dims[static_cast<std::size_t>(i)];
+  }
+  constexpr std::int64_t kMostBlocks = 1 << 26;
+  if (blocks > kMostBlocks) return no_kernel(d, "a table of blocks so long");
+  row.table.assign(static_cast<std::size_t>(blocks), -1);
+  for (std::int64_t update = 0; update < indices.dims[0]; ++update) {
+    std::int64_t block = 0;
+    for (int i = 0; i < count; ++i) {
+      const std::int64_t size = x.dims[static_cast<std::size_t>(i)];
+      const std::int64_t index = given[static_cast<std::size_t>(update * count + i)];
+      if (index < -size || index >= size) return no_kernel(d, "an index outside");
+      block = block * size + (index < 0 ? index + size : index);
+    }
+    row.table[static_cast<std::size_t>(block)] = static_cast<std::int32_t>(update);
+  }
+  // Blocks in a row need no table.
+  const auto first = std::ranges::find_if(row.table, [](std::int32_t each) { return each >= 0; });
+  const std::int64_t start = first - row.table.begin();
+  const auto in_a_row = [&](std::int64_t block) {
+    const std::int64_t update = block - start;
+    return row.table[static_cast<std::size_t>(block)] == (update >= 0 && update < indices.dims[0] ? update : -1);
+  };
+  bool all = true;
+  for (std::int64_t block = 0; block < blocks && all; ++block) all = in_a_row(block);
+  if (all) {
+    row.table.clear();
+    row.offset = -start;
+  }
+  std::vector<Coordinate> coordinates{std::move(row)};
+  for (int i = count; i < x.rank(); ++i) coordinates.push_back(Coordinate::of(i));
+  std::vector<Load> loads{{2, {updates, std::move(coordinates)}, 0, 1}, {0, Place::broadcast(x, x.rank())}};
+  return moved(y, moved_as(y.type), y.dims, std::move(loads), Place::broadcast(y, y.rank()).coordinates);
 }
 
 // With values of the input, which are looked up along each dim; with one value it is an index map.
@@ -180,7 +289,10 @@ Result<Computation> pad(const Described& d) {
   return moved(y, moved_as(y.type), y.dims, {{0, std::move(place)}}, Place::broadcast(y, y.rank()).coordinates);
 }
 
-constexpr NamedRule kMovementRules[] = {{"Gather", gather}, {"Pad", pad}};
+constexpr NamedRule kMovementRules[] = {
+    {"Gather", gather},        {"GatherElements", gather_elements}, {"GatherND", gather_nd},
+    {"ScatterND", scatter_nd}, {"Lookup", lookup, "convoy"},        {"Pad", pad},
+};
 
 }  // namespace
 

@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "ops/generated/rules.h"
+#include "ops/vision/col2im.h"
 
 namespace convoy::ops::generated {
 namespace {
@@ -168,9 +170,86 @@ Result<Computation> global_lp(const Described& d) {
   return made;
 }
 
+// Sums of quantized values over windows, in f64, of which padding is the real number 0.
+Result<Computation> qlinear_average(const Described& d) {
+  CONVOY_TRY(const std::int64_t last, d.node.integer("channels_last", 0));
+  CONVOY_TRY(const std::int64_t include, d.node.integer("count_include_pad", 0));
+  TensorDesc x = d.inputs[0].desc, y = d.outputs[0];
+  for (TensorDesc* each : {&x, &y}) {
+    if (last == 0) continue;
+    std::rotate(each->dims.begin() + 1, each->dims.end() - 1, each->dims.end());
+    std::rotate(each->strides.begin() + 1, each->strides.end() - 1, each->strides.end());
+  }
+  NodeDesc node = d.node;
+  if (node.op == "QLinearGlobalAveragePool") {
+    node.attributes = {{"kernel_shape", Dims(x.dims.begin() + 2, x.dims.end())}};
+  }
+  CONVOY_TRY(const PoolGeometry geometry, read_pooling(node, x.dims));
+  const Windows w{geometry, x, y};
+  Computation made = folded(w, 0);
+  made.type = DataType::f64;
+  made.loads.push_back(w.counted(false));
+  made.loads.push_back(w.counted(include != 0));
+  const Quantizer from = Quantizer::load(made, d, 1, 2), to = Quantizer::load(made, d, 3, 4);
+  const int sum = static_cast<int>(made.loads.size()), inside = sum + 1, counted = sum + 2;
+  for (const int load : {0, 1, 2}) made.folds.push_back({generate::of(Function::add), 0, generate::itself(load), {}});
+  made.stores.push_back({0, Place::broadcast(y, y.rank()), written([&](auto in) {
+                           const Value steps = from.zero < 0 ? in(sum) : in(sum)-in(from.zero) * in(inside);
+                           return to.quantized(steps * in(from.scale) / elements::max(in(counted), 1.0), in, y.type);
+                         })});
+  return made;
+}
+
+// Columns of blocks summed back into images: over a block's taps, where a block lies so that it has the pixel there.
+Result<Computation> col2im(const Described& d) {
+  CONVOY_TRY(const Blocks blocks, blocks_of(d.node, d.inputs));
+  const TensorDesc &x = d.inputs[0].desc, &y = d.outputs[0];
+  const int spatial = static_cast<int>(blocks.image.size());
+  Computation made{
+      .type = computed_in(x.type), .kept = y.dims, .folded = blocks.block, .loads = {}, .folds = {}, .stores = {}};
+  Place place{x, {Coordinate::of(0), Coordinate::of(1)}};
+  Dims &dims = place.tensor.dims, &strides = place.tensor.strides;
+  dims = {x.dims[0], y.dims[1]};
+  strides = {x.strides[0], x.strides[1]};
+  const auto add = [&](std::int64_t size, std::int64_t stride, Coordinate coordinate) {
+    dims.push_back(size);
+    strides.push_back(stride);
+    place.coordinates.push_back(std::move(coordinate));
+  };
+  std::int64_t tap_stride = x.strides[1], place_stride = x.strides[2];
+  for (int i = spatial - 1; i >= 0; --i) {
+    const auto at = static_cast<std::size_t>(i);
+    add(blocks.block[at], tap_stride, Coordinate::of(2 + spatial + i));
+    Coordinate where{{{2 + i, blocks.block[at]}, {2 + spatial + i, 1}}, 0, {}};
+    for (std::int64_t pixel = 0; pixel < blocks.image[at]; ++pixel) {
+      for (std::int64_t tap = 0; tap < blocks.block[at]; ++tap) {
+        const std::int64_t steps = pixel + blocks.pad[at] - tap * blocks.dilation[at];
+        const bool is_there =
+            steps >= 0 && steps % blocks.stride[at] == 0 && steps / blocks.stride[at] < blocks.count[at];
+        where.table.push_back(is_there ? static_cast<std::int32_t>(steps / blocks.stride[at]) : -1);
+      }
+    }
+    add(blocks.count[at], place_stride, std::move(where));
+    tap_stride *= blocks.block[at];
+    place_stride *= blocks.count[at];
+  }
+  strides[1] = tap_stride;
+  made.loads.push_back({0, std::move(place)});
+  made.folds.push_back({generate::of(Function::add), 0, generate::itself(0), {}});
+  store_fold(made, y);
+  return made;
+}
+
 constexpr NamedRule kPoolingRules[] = {
-    {"MaxPool", max_pool},         {"AveragePool", average_pool},         {"LpPool", lp_pool},
-    {"GlobalMaxPool", global_max}, {"GlobalAveragePool", global_average}, {"GlobalLpPool", global_lp},
+    {"Col2Im", col2im},
+    {"QLinearAveragePool", qlinear_average, kMicrosoft},
+    {"QLinearGlobalAveragePool", qlinear_average, kMicrosoft},
+    {"MaxPool", max_pool},
+    {"AveragePool", average_pool},
+    {"LpPool", lp_pool},
+    {"GlobalMaxPool", global_max},
+    {"GlobalAveragePool", global_average},
+    {"GlobalLpPool", global_lp},
 };
 
 }  // namespace

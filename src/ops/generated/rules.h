@@ -20,7 +20,10 @@ using Rule = Result<Computation> (*)(const Described&);
 struct NamedRule {
   std::string_view op;
   Rule rule;
+  std::string_view domain = {};
 };
+
+constexpr std::string_view kMicrosoft = "com.microsoft";
 
 std::span<const NamedRule> elementwise_rules();
 std::span<const NamedRule> pooling_rules();
@@ -45,6 +48,21 @@ TensorDesc as_type(TensorDesc desc, DataType type);
 // y[i] = value of the inputs at i, which broadcast to it.
 Computation mapped(DataType type, const std::vector<std::pair<int, TensorDesc>>& operands, const TensorDesc& y,
                    Expression value);
+
+// A scale and a zero point, of which there may be none, by the numbers of their loads.
+struct Quantizer {
+  int scale = -1, zero = -1;
+
+  // Of one element each: added to the loads.
+  static Quantizer load(Computation& made, const Described& d, int scale, int zero);
+  // What the value stands for, and what stands for a real number in a type of 8 or 16 bits.
+  Value real(const Value& value, const auto& in) const { return (zero < 0 ? value : value - in(zero)) * in(scale); }
+  Value quantized(const Value& real, const auto& in, DataType type) const {
+    const Value steps = elements::round(real / in(scale));
+    return saturated(zero < 0 ? steps : steps + in(zero), type);
+  }
+  static Value saturated(const Value& value, DataType type);
+};
 
 Error no_kernel(const Described& d, const std::string& why);
 

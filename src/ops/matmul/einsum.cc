@@ -1,6 +1,8 @@
 // Einsum: y over the labels of the output = the sum, over all other labels, of the product of the operands. Labels that
 // an operand repeats walk its diagonal; "..." stands for leading dims that broadcast. Operands are multiplied from left
 // to right, each time summing what is needed no more: by MatMul where labels are summed, else by Mul. Integers wrap.
+#include "ops/matmul/einsum.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,13 +20,6 @@ namespace {
 
 constexpr TypeSet kSummed = only(DataType::f32) | only(DataType::f64) | only(DataType::f16) | only(DataType::bf16) |
                             only(DataType::s32) | only(DataType::s64);
-
-// Labels in the order of the output, then those summed over.
-struct Equation {
-  Dims sizes;
-  int outputs = 0;
-  std::vector<Dims> strides;  // [operand][label]; 0 where the operand does not have it
-};
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -46,7 +41,9 @@ Result<std::vector<int>> labels_of(const NodeDesc& node, std::string_view term, 
   return labels;
 }
 
-Result<Equation> read(const NodeDesc& node, std::span<const Input> inputs) {
+}  // namespace
+
+Result<Equation> equation_of(const NodeDesc& node, std::span<const Input> inputs) {
   CONVOY_TRY(std::string text, node.text("equation", ""));
   std::erase(text, ' ');
   const auto bad = [&](const std::string& what) { return bad_node(node, "equation='" + text + "': " + what); };
@@ -113,6 +110,8 @@ Result<Equation> read(const NodeDesc& node, std::span<const Input> inputs) {
   }
   return equation;
 }
+
+namespace {
 
 // Where a tensor of a contraction lies: among the inputs, in the workspace, or the output.
 struct Place {
@@ -357,7 +356,7 @@ class Einsum final : public Operator {
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 1, -1));
     CONVOY_CHECK(check_same_type(node, inputs));
-    CONVOY_TRY(const Equation equation, read(node, inputs));
+    CONVOY_TRY(const Equation equation, equation_of(node, inputs));
     return one_output(node, inputs[0].desc.type,
                       Dims(equation.sizes.begin(), equation.sizes.begin() + equation.outputs));
   }
@@ -365,7 +364,7 @@ class Einsum final : public Operator {
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
-    CONVOY_TRY(const Equation equation, read(node, inputs));
+    CONVOY_TRY(const Equation equation, equation_of(node, inputs));
     const auto labels = equation.sizes.size();
     if (std::ranges::find(equation.sizes, 0) != equation.sizes.end()) {  // sums of nothing
       return make_plan(node, [bytes = outputs[0].bytes()](auto, auto out, const ExecContext&) -> Result<void> {

@@ -1,4 +1,6 @@
 // Col2Im: columns of blocks summed back into images, the adjoint of taking the blocks out.
+#include "ops/vision/col2im.h"
+
 #include <fmt/format.h>
 
 #include <cstring>
@@ -10,17 +12,13 @@
 namespace convoy::ops {
 namespace {
 
-struct Blocks {
-  Dims image, block, stride, dilation, pad, count;  // one per spatial dim; count: block positions
-};
-
 class Col2Im final : public Operator {
  public:
   std::vector<int> shape_inputs(const NodeDesc&) const override { return {1, 2}; }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 3, 3));
-    CONVOY_TRY(const Blocks blocks, read(node, inputs));
+    CONVOY_TRY(const Blocks blocks, blocks_of(node, inputs));
     const Dims& x = inputs[0].desc.dims;
     auto block = checked_elements(blocks.block), count = checked_elements(blocks.count);
     if (!block.ok()) return block.error().within(node.op);
@@ -36,7 +34,7 @@ class Col2Im final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
-    CONVOY_TRY(const Blocks blocks, read(node, inputs));
+    CONVOY_TRY(const Blocks blocks, blocks_of(node, inputs));
     const TensorDesc& y = outputs[0];
     return dispatch<kMathNumeric>(y.type, [&]<class T>(Tag<T>) {
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
@@ -73,46 +71,44 @@ class Col2Im final : public Operator {
       });
     });
   }
-
- private:
-  static Result<Blocks> read(const NodeDesc& node, std::span<const Input> inputs) {
-    Blocks blocks;
-    CONVOY_TRY(blocks.image, constant_integers(node, inputs, 1));
-    CONVOY_TRY(blocks.block, constant_integers(node, inputs, 2));
-    const std::size_t spatial = blocks.image.size();
-    CONVOY_TRY(blocks.stride, node.integers("strides", Dims(spatial, 1)));
-    CONVOY_TRY(blocks.dilation, node.integers("dilations", Dims(spatial, 1)));
-    CONVOY_TRY(const Dims pads, node.integers("pads", Dims(2 * spatial, 0)));
-    if (spatial == 0 || blocks.block.size() != spatial || blocks.stride.size() != spatial ||
-        blocks.dilation.size() != spatial || pads.size() != 2 * spatial) {
-      return bad_node(
-          node, fmt::format("image_shape, block_shape, strides, dilations and pads have {}, {}, {}, {} and {} "
-                            "entries",
-                            spatial, blocks.block.size(), blocks.stride.size(), blocks.dilation.size(), pads.size()));
-    }
-    constexpr std::int64_t kLargest = std::int64_t{1} << 30;  // products of two stay within 63 bits
-    for (std::size_t d = 0; d < spatial; ++d) {
-      const auto in_range = [&](std::int64_t value, std::int64_t least) { return value >= least && value <= kLargest; };
-      const bool valid = in_range(blocks.image[d], 1) && in_range(blocks.block[d], 1) &&
-                         in_range(blocks.stride[d], 1) && in_range(blocks.dilation[d], 1) && in_range(pads[d], 0) &&
-                         in_range(pads[spatial + d], 0);
-      const std::int64_t room =
-          valid ? blocks.image[d] + pads[d] + pads[spatial + d] - (blocks.block[d] - 1) * blocks.dilation[d] - 1 : -1;
-      if (room < 0) {
-        return bad_node(node,
-                        fmt::format("blocks of {} with stride {} and dilation {} do not fit image dim {} of size {}",
-                                    blocks.block[d], blocks.stride[d], blocks.dilation[d], d, blocks.image[d]));
-      }
-      blocks.pad.push_back(pads[d]);
-      blocks.count.push_back(room / blocks.stride[d] + 1);
-    }
-    return blocks;
-  }
 };
 
 const Col2Im col2im;
 
 }  // namespace
+
+Result<Blocks> blocks_of(const NodeDesc& node, std::span<const Input> inputs) {
+  Blocks blocks;
+  CONVOY_TRY(blocks.image, constant_integers(node, inputs, 1));
+  CONVOY_TRY(blocks.block, constant_integers(node, inputs, 2));
+  const std::size_t spatial = blocks.image.size();
+  CONVOY_TRY(blocks.stride, node.integers("strides", Dims(spatial, 1)));
+  CONVOY_TRY(blocks.dilation, node.integers("dilations", Dims(spatial, 1)));
+  CONVOY_TRY(const Dims pads, node.integers("pads", Dims(2 * spatial, 0)));
+  if (spatial == 0 || blocks.block.size() != spatial || blocks.stride.size() != spatial ||
+      blocks.dilation.size() != spatial || pads.size() != 2 * spatial) {
+    return bad_node(
+        node, fmt::format("image_shape, block_shape, strides, dilations and pads have {}, {}, {}, {} and {} "
+                          "entries",
+                          spatial, blocks.block.size(), blocks.stride.size(), blocks.dilation.size(), pads.size()));
+  }
+  constexpr std::int64_t kLargest = std::int64_t{1} << 30;  // products of two stay within 63 bits
+  for (std::size_t d = 0; d < spatial; ++d) {
+    const auto in_range = [&](std::int64_t value, std::int64_t least) { return value >= least && value <= kLargest; };
+    const bool valid = in_range(blocks.image[d], 1) && in_range(blocks.block[d], 1) && in_range(blocks.stride[d], 1) &&
+                       in_range(blocks.dilation[d], 1) && in_range(pads[d], 0) && in_range(pads[spatial + d], 0);
+    const std::int64_t room =
+        valid ? blocks.image[d] + pads[d] + pads[spatial + d] - (blocks.block[d] - 1) * blocks.dilation[d] - 1 : -1;
+    if (room < 0) {
+      return bad_node(node,
+                      fmt::format("blocks of {} with stride {} and dilation {} do not fit image dim {} of size {}",
+                                  blocks.block[d], blocks.stride[d], blocks.dilation[d], d, blocks.image[d]));
+    }
+    blocks.pad.push_back(pads[d]);
+    blocks.count.push_back(room / blocks.stride[d] + 1);
+  }
+  return blocks;
+}
 
 std::vector<OperatorRow> col2im_rows() {
   return {{"Col2Im", &col2im, images::each_alone, Rate::others, values::mixed, in_place::never, layouts::row_major,
