@@ -89,9 +89,26 @@ Result<std::vector<Candidate>> candidates_for(const Program& program, const Dist
   return candidates;
 }
 
-// The distinct convolutions of the target. A network is prepared in a child: this process must not start threads.
+Result<std::unique_ptr<Session>> prepared(const Program& program, const VerifyFlags& flags, const Network& network) {
+  CONVOY_TRY(const auto descs, input_descriptions(network, flags.input));
+  CONVOY_TRY(NetworkOptions options, program.network_options());
+  options.parts = BatchParts{};
+  return network.prepare(descs, options);
+}
+
+// The distinct convolutions of the target. A network is prepared in a child: this process must not start threads. On a
+// GPU there are no children.
 Result<std::vector<DistinctProblem>> problems_of(const Program& program, const VerifyFlags& flags) {
   std::vector<DistinctProblem> problems;
+  if (program.on_gpu()) {
+    CONVOY_TRY(const Target target, open_target(flags.target, flags.input.dims));
+    for (const ListedProblem& each : target.problems) {
+      problems.push_back({each.problem, each.count, each.name, 0, each.name});
+    }
+    if (target.network == nullptr) return problems;
+    CONVOY_TRY(const auto session, prepared(program, flags, *target.network));
+    return distinct_problems(*session);
+  }
   Error failure{ErrorCode::internal, ""};
   bool failed = false;
   run_jobs(
@@ -108,10 +125,7 @@ Result<std::vector<DistinctProblem>> problems_of(const Program& program, const V
           };
           for (const ListedProblem& each : target.problems) add({each.problem, each.count, each.name, 0, each.name});
           if (target.network == nullptr) return found;
-          CONVOY_TRY(const auto descs, input_descriptions(*target.network, flags.input));
-          CONVOY_TRY(NetworkOptions options, program.network_options());
-          options.parts = BatchParts{};
-          CONVOY_TRY(const auto session, target.network->prepare(descs, options));
+          CONVOY_TRY(const auto session, prepared(program, flags, *target.network));
           for (const DistinctProblem& distinct : distinct_problems(*session)) add(distinct);
           return found;
         };
