@@ -147,6 +147,9 @@ def conv(x, w, b=None, *, kernel_shape=None, strides=None, dilations=None, pads=
         total = apply(size, weight)
         e = apply(finite(x.e), weight) + apply(size + finite(x.e), finite(w.e))
         unsure = apply(np.isinf(x.e) * 1.0, np.ones(w.shape)) + apply(np.ones(x.shape), np.isinf(w.e) * 1.0)
+        if TYPE == "f16" and group > 1:  # tensor cores may mix groups (docs/selection.md, SPREADS_SPECIAL_VALUES)
+            lost = ~np.isfinite(x.v).all(axis=1, keepdims=True) * 1.0
+            unsure = unsure + sum_of_products(lost, np.ones((1, 1) + tuple(kernel)), 1, kernel, strides, dilations, before, out)
         terms = int(np.prod(w.shape[1:]))
         rounding = total + winograd_roundings(size, weight, strides, dilations, before, out)
         if b is not None:

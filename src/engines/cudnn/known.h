@@ -32,8 +32,10 @@ std::optional<Refusal> known_wrong(const ConvProblem& problem, std::int64_t engi
 std::vector<std::string> missing_notes(const ConvProblem& problem, std::int64_t engine, int version,
                                        const std::vector<std::string>& notes);
 
-// SPREADS_SPECIAL_VALUES where an engine's notes name a transform, MULTIPLIES_PADDING where windows reach padding.
-std::vector<std::string> special_value_notes(const ConvProblem& problem, const std::vector<std::string>& notes);
+// SPREADS_SPECIAL_VALUES where an engine's notes name a transform or it mixes groups, MULTIPLIES_PADDING where windows
+// reach padding. `engine` is none of the older API's: nothing.
+std::vector<std::string> special_value_notes(const ConvProblem& problem, std::optional<std::int64_t> engine,
+                                             const std::vector<std::string>& notes);
 
 // The same of an algorithm of the older API.
 std::vector<std::string> missing_legacy_notes(const ConvProblem& problem, int algorithm);

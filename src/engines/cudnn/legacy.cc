@@ -270,7 +270,7 @@ class LegacyEngine final : public Engine, public LoadsProvider, public DeclaresN
     const bool f32 = problem.x.type == DataType::f32 && problem.compute == DataType::f32;
     if (f32 && problem.math == MathMode::tf32) notes.emplace_back(note::tf32);
     if (f32 && problem.math == MathMode::reduced) notes.emplace_back(note::down_convert_inputs);
-    for (std::string& note : special_value_notes(problem, notes)) notes.push_back(std::move(note));
+    for (std::string& note : special_value_notes(problem, std::nullopt, notes)) notes.push_back(std::move(note));
     return notes;
   }
 

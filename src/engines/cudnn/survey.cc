@@ -164,7 +164,7 @@ std::optional<Refusal> Survey::make_engine(Engine& engine, std::int64_t index) c
   for (std::string& note : missing_notes(problem_, index, api_.version, engine.notes)) {
     if (!has(engine.notes, note)) engine.notes.push_back(std::move(note));
   }
-  for (std::string& note : special_value_notes(problem_, engine.notes)) engine.notes.push_back(std::move(note));
+  for (std::string& note : special_value_notes(problem_, index, engine.notes)) engine.notes.push_back(std::move(note));
   for (const std::string_view reordered : {"REQUIRES_FILTER_INT8x32_REORDER", "REQUIRES_BIAS_INT8x32_REORDER"}) {
     if (!has(engine.notes, reordered)) continue;
     return Refusal{RefusalCode::layout,
