@@ -34,10 +34,6 @@ def pytest_of(file):
     return {"failed": done.returncode not in (0, 5), "said": done.stdout[-6000:] + done.stderr[-1000:]}
 
 
-def command_of(line):
-    return harness.command([str(harness.CONVOY), *shlex.split(line)[1:]])
-
-
 class Interfaces(harness.Step):
     """networks on a GPU: the command's options, and the Python module with PyTorch's tensors, streams and graphs"""
     jobs = 6  # nothing that it looks at is a time
@@ -50,14 +46,16 @@ class Interfaces(harness.Step):
         if kind == "python":
             return {"unit": unit, **pytest_of(which)}
         lines, patterns = COMMANDS[which]
+        said = ""
         with tempfile.TemporaryDirectory() as folder:
             for line in lines:
                 given = line.format(folder=pathlib.Path(folder), model=MODEL)
-                code, out, err = command_of(given)
+                code, out, err = harness.command([str(harness.CONVOY), *shlex.split(given)[1:]], CONVOY_DB=f"{folder}/tuning.db")
+                said += (out + err)[-2000:]
                 if code != 0:
-                    return {"unit": unit, "command": given, "failed": True, "said": (out + err)[-2000:]}
+                    return {"unit": unit, "command": given, "failed": True, "said": said}
         missing = [pattern for pattern in patterns if not re.search(pattern, out + err)]
-        return {"unit": unit, "command": given, "failed": bool(missing), "missing": missing, "said": (out + err)[-2000:]}
+        return {"unit": unit, "command": given, "failed": bool(missing), "missing": missing, "said": said}
 
     def summary(self, rows):
         return {"failed": [row for row in rows if row["failed"]], "rows": rows}
