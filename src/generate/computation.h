@@ -11,8 +11,8 @@
 namespace convoy::generate {
 
 // A coordinate of a tensor as a function of the position: offset + sum of factor * position[dim]; with a table, the
-// table's entry at that, where -1 is outside; with an input, that input's integer at that, of which a negative one counts
-// from the end.
+// table's entry at that, where -1 is outside; with an input, that input's integer at that, of which a negative one
+// counts from the end.
 struct Coordinate {
   struct Part {
     int dim;

@@ -68,8 +68,8 @@ ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, C
 // What it is predicted to take at home at least, without an engine's provider being asked.
 double predict_at_least(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser);
 
-// Nothing where a convolution may run elsewhere than on the processor; else what it is that can't. What its step makes of
-// its inputs it makes on the processor.
+// Nothing where a convolution may run elsewhere than on the processor; else what it is that can't. What its step makes
+// of its inputs it makes on the processor.
 std::string kept_on_processor(const Graph& graph, const Node& node);
 
 // Whether the node can work with these sides. A convolution can in any layout, and narrowed where it is one of f32 with
