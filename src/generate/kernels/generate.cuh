@@ -179,8 +179,7 @@ __device__ __forceinline__ void join_rows(C (&v)[V], C* exchange, int row, int l
     __syncthreads();
 #pragma unroll
     for (int half = rows / 2; half > 0; half /= 2) {
-      if (row < half)
-        exchange[row * lanes + lane] = join(exchange[row * lanes + lane], exchange[(row + half) * lanes + lane]);
+      if (row < half) exchange[row * lanes + lane] = join(exchange[row * lanes + lane], exchange[(row + half) * lanes + lane]);
       __syncthreads();
     }
     v[i] = exchange[lane];
