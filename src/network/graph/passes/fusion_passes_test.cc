@@ -399,15 +399,19 @@ TEST(ActivationPatterns, LeaveWhatIsReadElsewhereOrDiffers) {
 struct WrittenOut {
   std::vector<std::int64_t> axes = {-1};
   Dims scale = {6};
-  bool multiplies = false, twice = false, biased = true;
+  bool multiplies = false, twice = false, biased = true, centred = true;
+  std::string by = "Div";  // or Reciprocal, or Div of 1
 
   int build(GraphBuilder& b, int x) const {
     const auto mean = [&](int value) { return b.node("ReduceMean", {value}, {{"axes", axes}}, 13); };
-    const int d = b.node("Sub", {x, mean(x)});
+    const int d = centred ? b.node("Sub", {x, mean(x)}) : x;
     const int again = twice ? b.node("Sub", {x, mean(x)}) : d;
     const int square = multiplies ? b.node("Mul", {again, again}) : b.node("Pow", {again, scalar(b, 2)});
     const int root = b.node("Sqrt", {b.node("Add", {mean(square), scalar(b, 1e-3)})});
-    const int y = b.node("Mul", {b.node("Div", {d, root}), b.constant(spread(scale, 0.5, 1))});
+    const int unscaled = by == "Div"          ? b.node("Div", {d, root})
+                         : by == "Reciprocal" ? b.node("Mul", {b.node("Reciprocal", {root}), d})
+                                              : b.node("Mul", {d, b.node("Div", {scalar(b, 1), root})});
+    const int y = b.node("Mul", {unscaled, b.constant(spread(scale, 0.5, 1))});
     return biased ? b.node("Add", {b.constant(spread(scale, -1, 1)), y}) : y;
   }
 };
@@ -415,11 +419,13 @@ struct WrittenOut {
 TEST(NormalizationPatterns, BecomeOneNode) {
   for (const WrittenOut& form :
        {WrittenOut{}, WrittenOut{.multiplies = true}, WrittenOut{.twice = true}, WrittenOut{.biased = false},
-        WrittenOut{.scale = {1, 1, 6}}, WrittenOut{.axes = {1, 2}, .scale = {4, 6}}}) {
+        WrittenOut{.scale = {1, 1, 6}}, WrittenOut{.axes = {1, 2}, .scale = {4, 6}}, WrittenOut{.by = "Reciprocal"},
+        WrittenOut{.by = "1 / root"}, WrittenOut{.biased = false, .centred = false, .by = "Reciprocal"},
+        WrittenOut{.multiplies = true, .biased = false, .centred = false, .by = "1 / root"}}) {
     GraphBuilder b;
     b.output(form.build(b, b.input("x", {3, 4, 6})));
     const Graph graph = passed(b.graph);
-    ASSERT_EQ(ops_of(graph), Ops{"LayerNormalization"});
+    ASSERT_EQ(ops_of(graph), Ops{form.centred ? "LayerNormalization" : "RMSNormalization"});
     EXPECT_EQ(graph.nodes[0].sources.size(), b.graph.nodes.size());
     expect_same_without("normalization_patterns", b.graph);
   }
@@ -434,6 +440,10 @@ TEST(NormalizationPatterns, LeaveWhatDiffers) {
     EXPECT_EQ(std::ranges::count(ops, "LayerNormalization"), 0);
     expect_same_without("normalization_patterns", b.graph);
   }
+  GraphBuilder biased;  // RMSNormalization has no bias
+  biased.output(WrittenOut{.centred = false}.build(biased, biased.input("x", {3, 4, 6})));
+  EXPECT_EQ(ops_of(passed(biased.graph)), (Ops{"RMSNormalization", "Add"}));
+  expect_same_without("normalization_patterns", biased.graph);
   GraphBuilder b;  // the mean is read outside
   b.output(WrittenOut{}.build(b, b.input("x", {3, 4, 6})));
   b.output(b.graph.nodes[0].outputs[0]);

@@ -12,6 +12,10 @@ bool is_identity(const Graph& graph, const Node& node, const std::vector<std::ve
     if (output != kAbsent && (!readers[output].empty() || graph.is_output(output))) return false;
   }
   if (node.desc.op == "Identity") return true;
+  if (node.desc.op == "Cast") {
+    const Value &from = graph.values[node.inputs[0]], &to = graph.values[node.outputs[0]];
+    return from.known && to.known && from.desc.type == to.desc.type;
+  }
   if (node.desc.op != "Dropout") return false;
   // It may be training.
   if (const auto is_test = node.desc.integer("is_test", 1); node.desc.opset < 7 && (!is_test.ok() || *is_test == 0)) {

@@ -1,5 +1,6 @@
-// Layer normalization as exporters wrote it before opset 17, in seven nodes or more, as the one node it means:
-//   d = x - mean(x), d / sqrt(mean(d^2) + epsilon), over the last dims, times a constant, plus another
+// Normalizations as exporters write them before the opsets that have them, in five nodes or more, as the one they mean:
+//   LayerNormalization  d = x - mean(x), d / sqrt(mean(d^2) + epsilon), over the last dims, times a constant, plus
+//   another RMSNormalization    x / sqrt(mean(x^2) + epsilon), over the last dims, times a constant
 #include <algorithm>
 
 #include "network/graph/pass.h"
@@ -8,9 +9,9 @@
 namespace convoy::network {
 namespace {
 
-class LayerNormalization {
+class Normalization {
  public:
-  LayerNormalization(Graph& graph, Matcher& matcher) : graph_(graph), m_(matcher) {}
+  Normalization(Graph& graph, Matcher& matcher) : graph_(graph), m_(matcher) {}
 
   // Whether node n, the Mul or the Add at the end, was made one.
   Result<bool> rewrite(int n) {
@@ -28,7 +29,7 @@ class LayerNormalization {
       const int scale = mul->inputs[side];
       if (graph_.constant_of(scale) == nullptr) continue;
       const auto found = normalized(mul->inputs[1 - side]);
-      if (!found || !m_.closed(n)) return false;
+      if (!found || (!found->centred && bias != kAbsent) || !m_.closed(n)) return false;
       const Value& x = graph_.values[found->x];
       const Dims dims(x.desc.dims.end() - found->dims, x.desc.dims.end());
       if (graph_.values[scaled].desc.dims != x.desc.dims || !fits(scale, dims, x.desc.type)) return false;
@@ -39,7 +40,7 @@ class LayerNormalization {
         CONVOY_TRY(const int biases, as_row(bias, dims));
         inputs.push_back(biases);
       }
-      m_.replace(n, std::move(inputs), "LayerNormalization",
+      m_.replace(n, std::move(inputs), found->centred ? "LayerNormalization" : "RMSNormalization",
                  {{"axis", std::int64_t{-found->dims}}, {"epsilon", found->epsilon}});
       return true;
     }
@@ -51,6 +52,7 @@ class LayerNormalization {
     int x = kAbsent;
     std::int64_t dims = 0;  // over so many of the last
     double epsilon = 0;
+    bool centred = false;
   };
 
   // The operand of this kind, and the constant beside it.
@@ -88,41 +90,66 @@ class LayerNormalization {
     return count < x.desc.rank() ? count : 0;
   }
 
-  // value = x - mean(x) over so many dims
-  std::optional<Found> centred(int value) {
+  // The x of value = x - mean(x) over so many dims; kAbsent: it is something else.
+  int centred(int value, std::int64_t dims) {
+    const std::size_t mark = m_.mark();
     const Node* const sub = m_.behind(value, "Sub");
-    if (sub == nullptr || sub->inputs.size() != 2) return std::nullopt;
-    const Node* const mean = m_.behind(sub->inputs[1], "ReduceMean");
-    if (mean == nullptr || mean->inputs[0] != sub->inputs[0]) return std::nullopt;
-    const std::int64_t dims = last_dims(*mean);
-    if (dims == 0) return std::nullopt;
-    return Found{sub->inputs[0], dims, 0};
+    const Node* const mean =
+        sub == nullptr || sub->inputs.size() != 2 ? nullptr : m_.behind(sub->inputs[1], "ReduceMean");
+    if (mean != nullptr && mean->inputs[0] == sub->inputs[0] && last_dims(*mean) == dims) return sub->inputs[0];
+    m_.back_to(mark);
+    return kAbsent;
+  }
+
+  // The x of value = 1 / x.
+  int reciprocal(int value) {
+    const std::size_t mark = m_.mark();
+    if (const Node* const node = m_.behind(value, "Reciprocal")) return node->inputs[0];
+    const Node* const div = m_.behind(value, "Div");
+    if (div != nullptr && div->inputs.size() == 2 && scalar_constant(graph_, div->inputs[0]) == 1.0)
+      return div->inputs[1];
+    m_.back_to(mark);
+    return kAbsent;
   }
 
   std::optional<Found> normalized(int value) {
-    const Node* const div = m_.behind(value, "Div");
-    if (div == nullptr || div->inputs.size() != 2) return std::nullopt;
-    auto found = centred(div->inputs[0]);
-    const Node* const root = found ? m_.behind(div->inputs[1], "Sqrt") : nullptr;
-    const Node* const add = root == nullptr ? nullptr : m_.behind(root->inputs[0], "Add");
-    if (add == nullptr) return std::nullopt;
+    const std::size_t mark = m_.mark();
+    if (const Node* const div = m_.behind(value, "Div"); div != nullptr && div->inputs.size() == 2) {
+      return by_root(div->inputs[0], div->inputs[1]);
+    }
+    m_.back_to(mark);
+    const Node* const mul = m_.behind(value, "Mul");
+    if (mul == nullptr || mul->inputs.size() != 2) return std::nullopt;
+    const std::size_t inside = m_.mark();
+    for (const int side : {0, 1}) {
+      m_.back_to(inside);
+      const int root = reciprocal(mul->inputs[1 - side]);
+      if (root != kAbsent) return by_root(mul->inputs[side], root);
+    }
+    return std::nullopt;
+  }
+
+  // numerator / root
+  std::optional<Found> by_root(int numerator, int root) {
+    const Node* const sqrt = m_.behind(root, "Sqrt");
+    const Node* const add = sqrt == nullptr ? nullptr : m_.behind(sqrt->inputs[0], "Add");
+    if (add == nullptr || numerator == kAbsent) return std::nullopt;
     const auto [mean, constant] = beside_constant(*add, "ReduceMean");
     const auto epsilon = scalar_constant(graph_, constant);
-    if (mean == nullptr || !epsilon || last_dims(*mean) != found->dims) return std::nullopt;
-    const int square = mean->inputs[0];
-    int root_of_square = kAbsent;
-    if (const Node* const pow = m_.behind(square, "Pow")) {
-      root_of_square = m_.beside(*pow, 2, false);
-    } else if (const Node* const mul = m_.behind(square, "Mul"); mul != nullptr && mul->inputs.size() == 2) {
-      if (mul->inputs[0] == mul->inputs[1]) root_of_square = mul->inputs[0];
+    const std::int64_t dims = mean == nullptr ? 0 : last_dims(*mean);
+    if (dims == 0 || !epsilon) return std::nullopt;
+    int squared = kAbsent;
+    if (const Node* const pow = m_.behind(mean->inputs[0], "Pow")) {
+      squared = m_.beside(*pow, 2, false);
+    } else if (const Node* const mul = m_.behind(mean->inputs[0], "Mul"); mul != nullptr && mul->inputs.size() == 2) {
+      if (mul->inputs[0] == mul->inputs[1]) squared = mul->inputs[0];
     }
-    if (root_of_square == kAbsent) return std::nullopt;
-    if (root_of_square != div->inputs[0]) {  // some wrote the difference twice
-      const auto again = centred(root_of_square);
-      if (!again || again->x != found->x || again->dims != found->dims) return std::nullopt;
-    }
-    found->epsilon = *epsilon;
-    return found;
+    if (squared == kAbsent) return std::nullopt;
+    const int x = centred(numerator, dims);
+    if (squared == numerator) return Found{x == kAbsent ? numerator : x, dims, *epsilon, x != kAbsent};
+    // Some wrote the difference twice.
+    if (x == kAbsent || centred(squared, dims) != x) return std::nullopt;
+    return Found{x, dims, *epsilon, true};
   }
 
   // A constant with these dims, but for some of 1 before.
@@ -158,7 +185,7 @@ Result<int> normalization_patterns(Graph& graph, const PassContext&) {
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
       const Node& node = graph.nodes[n];
       if (node.erased || node.desc.op != op || !node.desc.domain.empty() || node.desc.opset < 7) continue;
-      CONVOY_TRY(const bool changed, LayerNormalization(graph, matcher).rewrite(static_cast<int>(n)));
+      CONVOY_TRY(const bool changed, Normalization(graph, matcher).rewrite(static_cast<int>(n)));
       changes += changed;
     }
   }

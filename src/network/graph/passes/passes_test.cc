@@ -115,6 +115,15 @@ TEST(IdentityRemoval, RemovesIdentityAndInferenceDropout) {
   expect_same_without("identity_removal", b.graph);
 }
 
+TEST(IdentityRemoval, RemovesCastsToTheSameType) {
+  GraphBuilder b;
+  const int x = b.node("Exp", {b.input("x", {2, 3})});
+  const int same = b.node("Cast", {x}, {{"to", std::int64_t{1}}});
+  b.output(b.node("Cast", {b.node("Abs", {same})}, {{"to", std::int64_t{11}}}));
+  EXPECT_EQ(ops_of(passed(b.graph)), (Ops{"Exp", "Abs", "Cast"}));
+  expect_same_without("identity_removal", b.graph);
+}
+
 TEST(IdentityRemoval, OutputsThatAreInputsOrConstantsAreCopied) {
   GraphBuilder b;
   const int x = b.input("x", {2, 3});
