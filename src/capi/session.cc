@@ -107,7 +107,7 @@ Result<std::vector<HostTensor>> read_buffers(const convoy_session& session, cons
 Result<std::unique_ptr<convoy_results>> run(const convoy_session& session, const void* const* inputs, std::size_t count,
                                             std::vector<HostTensor> outputs) {
   CONVOY_TRY(const std::vector<HostTensor> tensors, read_inputs(session.inputs, inputs, count));
-  auto results = std::make_unique<convoy_results>(std::move(outputs));
+  auto results = std::make_unique<convoy_results>(convoy_results{std::move(outputs)});
   RunStatistics statistics{.each_step = session.times_steps};
   CONVOY_CHECK(session.session->run_into(tensors, results->outputs, &statistics));
   const std::lock_guard lock(session.mutex);
