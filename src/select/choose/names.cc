@@ -101,7 +101,7 @@ Result<void> check_engine_entry(std::string_view text, std::span<const Engine* c
                                did_you_mean(entry.engine, engine_names(engines)), kListEngines));
   }
   for (const std::string_view term : entry.terms) {
-    const Result<void> first = check_term(*named.front(), term);
+    Result<void> first = check_term(*named.front(), term);
     if (std::ranges::none_of(named, [&](const Engine* engine) { return check_term(*engine, term).ok(); })) return first;
   }
   return {};

@@ -81,7 +81,8 @@ Result<int> behind_past(Expansion& e, int past, int now) {
 }
 
 // Of queries, keys and values side by side, [N, S, sizes]; past is [2, N, H, P, D], and so is what is present.
-Result<void> of_projected(Expansion& e, int projected, std::vector<std::int64_t> sizes, int mask, int past, int bias) {
+Result<void> of_projected(Expansion& e, int projected, const std::vector<std::int64_t>& sizes, int mask, int past,
+                          int bias) {
   CONVOY_TRY(const std::int64_t heads, e.node().integer("num_heads", 0));
   for (const char* flag : {"do_rotary", "past_present_share_buffer"}) {
     CONVOY_TRY(const std::int64_t value, e.node().integer(flag, 0));

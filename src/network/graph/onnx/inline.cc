@@ -140,7 +140,7 @@ class Inliner {
     for (const NodeProto& node : body.node()) {
       for (const std::string& output : node.output()) constants_.erase(output);
     }
-    const auto done = add_all(depth);
+    auto done = add_all(depth);
     constants_ = constants_around;
     graph_ = around;
     return done;
