@@ -2,7 +2,7 @@
 
     python bench/exports.py FOLDER [--models GLOB ...] [--threads 1] [--rounds 7] [--seconds 0.1] [--output FILE]
 
-FOLDER has NAME_HOW.onnx, as an exporter HOW made it of a model NAME, and NAME.npy, its input. What counts is the median over the rounds of
+FOLDER has NAME_HOW.onnx, as an exporter HOW made it of a model NAME, and NAME.npy, its input, or NAME_HOW.npz, its inputs by name. What counts is the median over the rounds of
 ONNX Runtime's time over Convoy's; each round gives both one block of runs that lasts about `seconds`. `difference` is the largest of all
 outputs over their largest magnitude, for integers the share of elements that differ. --output keeps the file's rows of models that are
 not run. Models that Convoy refuses are
@@ -60,7 +60,10 @@ def row_of(path, options):
     theirs.intra_op_num_threads, theirs.log_severity_level = options.threads, ERRORS_ONLY
     sessions = {"convoy": convoy.InferenceSession(str(path), threads=options.threads, database=False),
                 "onnxruntime": onnxruntime.InferenceSession(str(path), theirs, providers=["CPUExecutionProvider"])}
-    feed = {sessions["onnxruntime"].get_inputs()[0].name: np.load(path.with_name(name + ".npy"))}
+    if path.with_suffix(".npz").exists():
+        feed = dict(np.load(path.with_suffix(".npz")))
+    else:
+        feed = {sessions["onnxruntime"].get_inputs()[0].name: np.load(path.with_name(name + ".npy"))}
     outputs = {library: session.run(None, feed) for library, session in sessions.items()}
     worst = max(map(difference, outputs["convoy"], outputs["onnxruntime"]))
     times = {library: [] for library in sessions}
@@ -95,7 +98,7 @@ def main():
             print(f"{path.stem}: refused, {str(refusal).splitlines()[1].strip()[:100]}", flush=True)
             continue
         rows[row["model"], row["exporter"]] = row
-        print(f"{row['model']:30} {row['exporter']:7} x{row['onnxruntime_over_convoy']:6.3f}  convoy {row['convoy_ms']:9.3f} ms  "
+        print(f"{row['model']:50} {row['exporter']:7} x{row['onnxruntime_over_convoy']:6.3f}  convoy {row['convoy_ms']:9.3f} ms  "
               f"difference {row['difference']:.1e}", flush=True)
     rows = sorted(rows.values(), key=lambda row: row["onnxruntime_over_convoy"])
     mean = statistics.geometric_mean(row["onnxruntime_over_convoy"] for row in rows)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 from ctypes import byref, c_int64, c_void_p
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, cast
 
 import numpy
 
@@ -45,7 +45,7 @@ def as_shapes(shapes: Optional[List[Tuple[int, ...]]]) -> Tuple[Any, int]:
     return given, len(shapes)
 
 
-_IN_PLACE = 16 << 10  # bytes from which on an output is written where the caller gets it; a smaller one is copied sooner
+_IN_PLACE = 16 << 10  # bytes from which on an output is written where the caller gets it; a smaller one is copied there sooner
 
 
 class _Known:
@@ -58,6 +58,10 @@ class _Known:
 
     def array(self, buffer: Any) -> numpy.ndarray:
         """Memory for it, aligned as Convoy writes without a copy; `buffer`, a convoy_buffer, gets its address."""
+        if self.bytes < _IN_PLACE:
+            small: numpy.ndarray = numpy.empty(self.dims, self.dtype)
+            buffer.data, buffer.bytes = _arrays.address(small), self.bytes
+            return small
         memory = numpy.empty(self.bytes + 64, numpy.uint8)
         begin = _arrays.address(memory)
         skipped = -begin % 64
@@ -86,8 +90,8 @@ class Session:
         given, count = as_shapes(shapes)
         self._handle = _c.handle(self, _c.library.convoy_session_destroy, _c.library.convoy_session_create,
                                  model.handle, given, count, byref(options))
+        self._names = [value.name for value in model.outputs]
         self._known = [self._known_output(index) for index in range(len(model.outputs))]
-        self._in_place = any(known is not None for known in self._known)
         info = self._info()
         self.warnings = tuple(_c.lines(info.warnings))
         self.device: str = info.device.decode()  # where it runs: "cpu", "cuda:0"
@@ -217,21 +221,20 @@ class Session:
         if dtype is None or min(dims, default=0) < 0:
             return None
         known = _Known(dims, dtype)
-        return known if known.bytes >= _IN_PLACE else None
+        return known if known.bytes > 0 else None
 
     def _run(self, addresses: List[int]) -> Dict[str, numpy.ndarray]:
-        results = c_void_p()
         given = self._handle, as_pointers(addresses), len(addresses)
-        made: List[Optional[numpy.ndarray]] = [None] * len(self._known)
-        if self._in_place:
-            buffers = (_c.Buffer * len(made))()
-            made = [None if known is None else known.array(buffer) for known, buffer in zip(self._known, buffers)]
-            _c.call(_c.library.convoy_session_execute_into, *given, buffers, len(made), byref(results))
-        else:
-            _c.call(_c.library.convoy_session_execute, *given, byref(results))
+        buffers = (_c.Buffer * len(self._known))()
+        made = [None if known is None else known.array(buffer) for known, buffer in zip(self._known, buffers)]
+        if None not in self._known:
+            _c.call(_c.library.convoy_session_execute_into, *given, buffers, len(made), None)
+            return dict(zip(self._names, cast(List[numpy.ndarray], made)))
+        results = c_void_p()
+        _c.call(_c.library.convoy_session_execute_into, *given, buffers, len(made), byref(results))
         try:
-            return {value.name: _output(results, index) if array is None else array
-                    for index, (value, array) in enumerate(zip(self._model.outputs, made))}
+            return {name: _output(results, index) if array is None else array
+                    for index, (name, array) in enumerate(zip(self._names, made))}
         finally:
             _c.library.convoy_results_destroy(results)
 
