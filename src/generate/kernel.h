@@ -2,6 +2,7 @@
 // which is among the files that come with it (kernel_files), and names no device.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,8 +18,11 @@ struct Kernel {
   std::string text;
   unsigned grid = 0;  // blocks; 0: there is nothing to do
   unsigned block = 0;
-  std::string schedule;              // "map{vector=8}", "rows{block=256,vector=8}"
-  std::vector<int> inputs, outputs;  // whose pointers are its parameters, in this order
+  std::string schedule;  // "map{vector=8}", "rows{block=256,vector=8}"
+  // Its parameters: the pointers of these, in this order, then `count` in 64 bits. The size of the dim that moves
+  // slowest is in none of the text, so that batches of other sizes share a kernel.
+  std::vector<int> inputs, outputs;
+  std::uint64_t count = 0;
 
   // The first line of a pack of kernels in one source.
   static constexpr std::string_view kInclude = "#include \"generate.cuh\"\n";

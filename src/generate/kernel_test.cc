@@ -61,6 +61,39 @@ TEST(Kernels, CountInRangeWith32Bits) {
   EXPECT_EQ(kernel->grid, 1U);
 }
 
+// A transpose, a map that broadcasts, a window and rows: of two batches the texts are the same.
+TEST(Kernels, ServeBatchesOfAllSizes) {
+  const auto texts = [](std::int64_t batch) {
+    const TensorDesc x = TensorDesc::packed(DataType::f16, {batch, 40, 24, 32});
+    const TensorDesc y = x.with_layout(Layout::nhwc), channel = TensorDesc::packed(DataType::f16, {40, 1, 1});
+    Computation scaled = copy_of(y, y);
+    scaled.loads.push_back({1, Place::broadcast(channel, 4)});
+    scaled.stores[0].value = of(Function::mul);
+    Computation window = copy_of(y, y), rows = copy_of(y, TensorDesc::packed(DataType::f16, {batch, 40, 1, 1}));
+    window.folded = {3};
+    window.loads[0].place.coordinates[3].parts.push_back({4, 1});
+    rows.folded = {24, 32};
+    for (const int d : {2, 3}) rows.loads[0].place.coordinates[static_cast<std::size_t>(d)] = Coordinate::of(d + 2);
+    for (Computation* const fold : {&window, &rows}) {
+      fold->folds = {{of(Function::add), 0, itself(), {}}};
+      fold->stores[0].value = itself(1);
+    }
+    std::vector<std::string> found;
+    for (const Computation& each : {copy_of(x, y), scaled, window, rows}) {
+      const auto kernel = write_kernel(each, "kernel");
+      EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+      found.insert(found.end(), {kernel->schedule, kernel->text});
+    }
+    return found;
+  };
+  const std::vector<std::string> of_three = texts(3);
+  EXPECT_EQ(of_three, texts(7));
+  EXPECT_EQ(of_three[0], "transpose{tile=64}");
+  EXPECT_EQ(of_three[2], "map{vector=8}");
+  EXPECT_TRUE(of_three[4].starts_with("window")) << of_three[4];
+  EXPECT_TRUE(of_three[6].starts_with("rows")) << of_three[6];
+}
+
 // y[i] = a[i] for i < 3, b[table[i]] where the table has a place, else 7.
 TEST(Kernels, TakeWhatStandsBehindALoadThatIsOutside) {
   const TensorDesc a = TensorDesc::packed(DataType::f32, {3}), b = TensorDesc::packed(DataType::f32, {4});

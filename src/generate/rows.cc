@@ -17,11 +17,10 @@ void Writer::rows() {
                   fmt::format(fmt::runtime(lane), schedule_.rows, schedule_.lanes));
   text_ += fmt::format("  const U own = blockIdx.x * static_cast<U>({}) + lane;\n", schedule_.lanes);
   if (window) {
-    text_ += fmt::format("  if (own >= static_cast<U>({})) return;\n  const U i = own;\n", schedule_.kept);
+    text_ += "  if (own >= static_cast<U>(count)) return;\n  const U i = own;\n";
   } else {
     text_ += fmt::format("  __shared__ C exchange[{}];\n", kernel_.block);
-    text_ += fmt::format("  const bool active = own < static_cast<U>({});\n  const U i = active ? own : 0;\n",
-                         schedule_.kept);
+    text_ += "  const bool active = own < static_cast<U>(count);\n  const U i = active ? own : 0;\n";
   }
   text_ += positions_text(space_, 0, kept_, "i", schedule_.along_folded ? 1 : schedule_.vector, "  ");
   std::vector<const Body*> bodies;

@@ -41,11 +41,16 @@ void Writer::transpose() {
 }
 
 void Writer::outer_positions(int one, int other) {
+  std::vector<int> dims;
   for (int d = kept_ - 1; d >= 0; --d) {
-    if (d == one || d == other) continue;
-    text_ +=
-        fmt::format("  const I p{0} = static_cast<I>(rest % static_cast<U>({1}));\n  rest /= static_cast<U>({1});\n", d,
-                    space_.size(d));
+    if (d != one && d != other) dims.push_back(d);
+  }
+  for (const int d : dims) {
+    text_ += d == dims.back() ? fmt::format("  const I p{} = static_cast<I>(rest);\n", d)
+                              : fmt::format(
+                                    "  const I p{0} = static_cast<I>(rest % static_cast<U>({1}));\n"
+                                    "  rest /= static_cast<U>({1});\n",
+                                    d, space_.size(d));
   }
 }
 

@@ -75,6 +75,8 @@ void Writer::head() {
     parameters += fmt::format("{}{}* y{}", parameters.empty() ? "" : ", ", type, output);
     kernel_.outputs.push_back(output);
   }
+  parameters += ", unsigned long long count";
+  kernel_.count = static_cast<std::uint64_t>(schedule_.kept);
   text_ += fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n"
       "  typedef {} C;\n  typedef {} U;\n  typedef {} I;\n",
@@ -170,8 +172,8 @@ std::vector<int> Writer::needed(const std::vector<const Body*>& bodies, bool fol
 void Writer::map() {
   kernel_.schedule = fmt::format("map{{vector={}}}", schedule_.vector);
   text_ += fmt::format(
-      "  const U i = blockIdx.x * static_cast<U>({}) + threadIdx.x;\n  if (i >= static_cast<U>({})) return;\n",
-      kernel_.block, schedule_.kept);
+      "  const U i = blockIdx.x * static_cast<U>({}) + threadIdx.x;\n  if (i >= static_cast<U>(count)) return;\n",
+      kernel_.block);
   text_ += positions_text(space_, 0, kept_, "i", schedule_.vector, "  ");
   std::vector<const Body*> bodies;
   for (const Body& body : results_) bodies.push_back(&body);

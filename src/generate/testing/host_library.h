@@ -15,7 +15,7 @@ namespace convoy::generate {
 // A shared library in `folder`, where `files` are written, too. For each kernel of the text it has
 //   bool walk_NAME(void* const* arguments, unsigned grid, unsigned block, bool backwards)
 //   int walk_parameters_NAME()
-// with the values of the pointers that are the kernel's parameters; false: not all threads of a block come to a
+// with the values of the kernel's parameters, which have 64 bits each; false: not all threads of a block come to a
 // barrier. The error has the compiler's words.
 Result<std::filesystem::path> host_library(std::string_view text, std::span<const KernelFile> files,
                                            const std::filesystem::path& folder);

@@ -135,7 +135,7 @@ static bool run(unsigned grid, unsigned block, bool backwards) {
 template <class... Parameters, std::size_t... I>
 bool call(void (*kernel)(Parameters...), void* const* arguments, unsigned grid, unsigned block, bool backwards,
           std::index_sequence<I...>) {
-  const auto once = [&] { kernel(static_cast<Parameters>(arguments[I])...); };
+  const auto once = [&] { kernel((Parameters)(arguments[I])...); };
   body = [](const void* data) { (*static_cast<const decltype(once)*>(data))(); };
   body_data = &once;
   return run(grid, block, backwards);

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <vector>
+
 #include "generate/testing/host_library.h"
 
 namespace convoy::generate {
@@ -31,7 +33,9 @@ Result<void> Walk::run(const Kernel& kernel, std::span<void* const> pointers, bo
   if (kernel.grid == 0) return {};
   const auto call = reinterpret_cast<HostKernel>(dlsym(library_.get(), ("walk_" + kernel.name).c_str()));
   if (call == nullptr) return Error{ErrorCode::not_found, kernel.name};
-  if (!call(pointers.data(), kernel.grid, kernel.block, backwards)) {
+  std::vector<void*> arguments(pointers.begin(), pointers.end());
+  arguments.push_back(reinterpret_cast<void*>(kernel.count));
+  if (!call(arguments.data(), kernel.grid, kernel.block, backwards)) {
     return Error{ErrorCode::internal, kernel.name + ": threads of a block part at a barrier"};
   }
   return {};

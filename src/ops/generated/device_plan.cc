@@ -10,7 +10,11 @@ namespace {
 class GeneratedPlan final : public OpPlan {
  public:
   GeneratedPlan(const generate::Kernel& kernel, Candidate candidate, int ordinal)
-      : candidate_(std::move(candidate)), ordinal_(ordinal), inputs_(kernel.inputs), outputs_(kernel.outputs) {
+      : candidate_(std::move(candidate)),
+        ordinal_(ordinal),
+        inputs_(kernel.inputs),
+        outputs_(kernel.outputs),
+        count_(kernel.count) {
     shape_.grid.x = kernel.grid;
     shape_.block.x = kernel.block;
   }
@@ -35,6 +39,8 @@ class GeneratedPlan final : public OpPlan {
     for (const int i : outputs_) pointers.push_back(outputs[static_cast<std::size_t>(i)]);
     std::vector<void*> arguments;
     for (const void*& pointer : pointers) arguments.push_back(&pointer);
+    std::uint64_t count = count_;
+    arguments.push_back(&count);
     CONVOY_CHECK(cuda::make_current(ordinal_));
     return cuda::launch(function_, shape_, arguments, static_cast<CUstream>(context.stream()));
   }
@@ -43,6 +49,7 @@ class GeneratedPlan final : public OpPlan {
   Candidate candidate_;
   int ordinal_;
   std::vector<int> inputs_, outputs_;
+  std::uint64_t count_;
   cuda::Launch shape_;
   std::optional<cuda::Module> module_;  // none: there is nothing to do
   cuda::Kernel function_;
