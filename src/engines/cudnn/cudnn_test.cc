@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -23,6 +24,7 @@
 #include "device/cuda/nvrtc.h"
 #include "engines/cudnn/channels_last.h"
 #include "engines/cudnn/described_h200.h"
+#include "engines/cudnn/kept_plan.h"
 #include "engines/cudnn/known.h"
 #include "engines/cudnn/limits.h"
 #include "engines/cudnn/names.h"
@@ -220,6 +222,58 @@ TEST_F(WithCudnn, ThePlanOfAnEstimateTakesOneQuery) {
 }
 
 // PyTorch tries engines as they come; of this one eng20 then takes three quarters of the time of the heuristics' pick.
+// As it is done for those that cuDNN compiles, which takes a driver.
+TEST_F(WithCudnn, APlanIsKeptAsItsJson) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("convoy_plans_{}", getpid());
+  const cuda::CodeCache cache(folder);
+  const ConvProblem problem = problem_of(kDense);
+  CudaDevice device = described_h200();
+  const auto asked = survey(problem, device, 0);
+  ASSERT_TRUE(asked.ok()) << asked.error().message;
+  const std::int64_t engine = (*asked)->first_taker().value();
+  const KnobValues knobs = (*asked)->default_knobs(engine);
+  const auto plan = (*asked)->plan(engine, knobs);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const Descriptor& properties = known_properties(*api_, device).descriptor;
+
+  const PlanUse use{.problem = problem, .device = device, .engine = engine, .knobs = knobs};
+  const cuda::CodeKey key = plan_key(*api_, use);
+  EXPECT_FALSE(find_plan(cache, key, *api_, properties).has_value());
+  keep_plan(cache, key, *plan);
+  const auto kept = find_plan(cache, key, *api_, properties);
+  ASSERT_TRUE(kept.has_value());
+  const auto json = [](const Descriptor& of) { return of.text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION); };
+  EXPECT_EQ(json(*kept), json(*plan));
+  const auto workspace = [](const Descriptor& of) {
+    return of.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64);
+  };
+  EXPECT_EQ(workspace(*kept), workspace(*plan));
+
+  ConvProblem aligned = problem;
+  aligned.x.alignment = 4;
+  const ConvProblem other = problem_of("fprop:x=bf16,32x64x56x56,nhwc:w=bf16,64x64x3x3,nhwc:pad=1x1");
+  CudaDevice updated = device, smaller = device;
+  updated.driver_version = 13010;
+  smaller.sm_count = 16;
+  Api newer = *api_;
+  ++newer.version;
+  KnobValues automatic = knobs;
+  for (KnobValue& knob : automatic) knob.value = kAutomatic;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> keys = {{key.high, key.low}};
+  for (const cuda::CodeKey& each : {plan_key(newer, use), plan_key(*api_, {aligned, device, false, 0, engine, knobs}),
+                                    plan_key(*api_, {other, device, false, 0, engine, knobs}),
+                                    plan_key(*api_, {problem, updated, false, 0, engine, knobs}),
+                                    plan_key(*api_, {problem, smaller, false, 0, engine, knobs}),
+                                    plan_key(*api_, {problem, device, true, 0, engine, knobs}),
+                                    plan_key(*api_, {problem, device, false, 8, engine, knobs}),
+                                    plan_key(*api_, {problem, device, false, 0, engine + 1, knobs}),
+                                    plan_key(*api_, {problem, device, false, 0, engine, automatic})}) {
+    keys.insert({each.high, each.low});
+  }
+  EXPECT_EQ(keys.size(), 10U);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(WithCudnn, EnginesAreAlsoSuggestedAsTheyCome) {
   const ConvProblem problem =
       problem_of("wgrad:x=f32,32x64x80x80,nhwc:w=f32,128x64x3x3,nhwc:y=f32,32x128x40x40,nhwc:pad=1x1:stride=2x2");

@@ -43,6 +43,8 @@ bool is_plain(const ConvProblem& problem);
 
 class Graph {
  public:
+  // Of what a problem's graph is: plans that were kept of another one are not read.
+  static constexpr int kRevision = 1;
   // Preconditions: the problem is valid and within_limits() (limits.h). `handle` may be null from cuDNN 9 on: then no
   // device is needed.
   Graph(const Api& api, const ConvProblem& problem, cudnnHandle_t handle);

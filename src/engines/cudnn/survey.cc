@@ -10,6 +10,7 @@
 
 #include "core/hash.h"
 #include "engines/cudnn/handle.h"
+#include "engines/cudnn/kept_plan.h"
 #include "engines/cudnn/known.h"
 #include "engines/cudnn/limits.h"
 #include "engines/cudnn/names.h"
@@ -363,6 +364,17 @@ Result<Descriptor> Survey::plan(std::int64_t index, const KnobValues& knobs) {
   const Engine& engine = engine_locked(index);  // stays where it is and as it is
   lock.unlock();                                // finalising may compile for a second; others may do so meanwhile
   if (engine.refusal) return Error{ErrorCode::unsupported, engine.refusal->reason};
+  const bool compiles = properties_ != nullptr && has(engine.notes, note::runtime_compilation);
+  const cuda::CodeKey key = !compiles ? cuda::CodeKey()
+                                      : plan_key(api_, {.problem = problem_,
+                                                        .device = device_,
+                                                        .own = sees_device_,
+                                                        .target_sms = target_sms_,
+                                                        .engine = index,
+                                                        .knobs = knobs});
+  if (compiles) {
+    if (auto kept = find_plan(cuda::code_cache(), key, api_, *properties_)) return *std::move(kept);
+  }
   const Descriptor configured = configuration(engine.descriptor, knobs);
   if (!configured.ok()) return error_of(configured.failure(), "engine configuration");
   Descriptor plan(api_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -371,6 +383,7 @@ Result<Descriptor> Survey::plan(std::int64_t index, const KnobValues& knobs) {
   if (handle_ != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle_);
   plan.finalize();
   if (!plan.ok()) return error_of(plan.failure(), "execution plan");
+  if (compiles) keep_plan(cuda::code_cache(), key, plan);
   return plan;
 }
 
