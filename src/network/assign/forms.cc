@@ -49,7 +49,6 @@ std::optional<double> seconds_at_home(const Graph& graph, const Node& node, cons
 std::vector<int> unfused_at_home(const Graph& graph, const std::vector<Sides>& sides, Chooser& chooser) {
   std::vector<int> undone(graph.nodes.size(), 0);
   if (chooser.home() == 0) return undone;
-  constexpr double kOnProcessor = 1;  // seconds: with copies, only where nothing else is left
   const PlanRequest& request = chooser.places()[static_cast<std::size_t>(chooser.home())].request;
   const bool has_kernels = ops::check_compiler_on_device(request).ok();
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -44,14 +43,17 @@ struct Alternatives {
 class Choices {
  public:
   Choices(const Graph& graph, std::span<const NodeTypes> types, Chooser& chooser, const MemoryGoal& goal = {})
-      : graph_(graph), types_(types), chooser_(chooser), goal_(goal), layouts_{Layout::nchw, Layout::nhwc, blocks()} {
+      : graph_(graph), types_(types), chooser_(chooser), goal_(goal), layouts_{Layout::nchw, Layout::nhwc} {
+    const bool on_processor = chooser.home() == 0;
+    if (on_processor) layouts_.push_back(blocks());
     std::vector<DataType> all{DataType::f32};
     for (const NodeTypes& each : types_) {
       if (each.types.back() != DataType::f32) all = {DataType::f32, each.types.back()};
     }
     formats_ = formats_in(all);
     for (const Format& format : formats_) {
-      if (!goal_.asked()) in_place_.emplace(format, InPlace(graph, {graph.nodes.size(), {format, format}}));
+      if (!goal_.asked() && on_processor)
+        in_place_.emplace(format, InPlace(graph, {graph.nodes.size(), {format, format}}));
     }
     std::vector<std::vector<Way>> ways;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -215,7 +217,7 @@ class Choices {
 
   // What can be switched keeps all threads, since what it takes is stored for these.
   bool may_run_on_one(const Node& node, const Sides& sides, double on_all) {
-    if (chooser_.request().threads == 1 || on_all > kNotTiny) return false;
+    if (chooser_.home() != 0 || chooser_.request().threads == 1 || on_all > kNotTiny) return false;
     return !node.conv || chooser_.switchable(conv_query(graph_, node, sides, chooser_).problem) < 0;
   }
 
@@ -257,6 +259,7 @@ class Choices {
       const auto problem = step_problem(graph_, node, sides);
       if (!problem) return Cost{};
       cost = chooser_.costs().of(*problem, sides.threads);
+      if (chooser_.home() != 0 && !check_at_home(graph_, node, sides, chooser_).ok()) cost->seconds = kOnProcessor;
     }
     ++costs_;
     measured_ += cost->measured ? 1 : 0;
@@ -465,7 +468,7 @@ class Choices {
   std::span<const NodeTypes> types_;
   Chooser& chooser_;
   const MemoryGoal goal_;
-  std::array<Layout, 3> layouts_;
+  std::vector<Layout> layouts_;
   Formats formats_;  // of all nodes
   std::map<Format, InPlace> in_place_;
   std::vector<Alternatives> nodes_;

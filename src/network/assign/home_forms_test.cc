@@ -65,5 +65,43 @@ TEST(HomeForms, OnlyWhatMayTakeLessIsAskedFor) {
   EXPECT_EQ(bias_types(slow), "narrow narrow ");
 }
 
+// Takes so long in each layout, and a second from one to another.
+struct ByLayout : testing_support::StreamEngine {
+  double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
+    if (problem.x.layout() != problem.y.layout()) return 1;
+    return problem.x.layout() == Layout::nhwc ? nhwc : 50e-6;
+  }
+  double nhwc = 1e-6;
+};
+
+TEST(HomeForms, GlobalWeighsLayoutsWithTheirConversions) {
+  GraphBuilder b;
+  int x = b.input("x", {1, 4, 8, 8});
+  for (int i = 0; i < 3; ++i) {
+    x = b.node("Conv", {x, b.constant(spread({4, 4, 3, 3}, -0.1, 0.1))}, {{"pads", std::vector<std::int64_t>(4, 1)}});
+  }
+  b.output(x);
+  for (std::size_t n = 0; n < b.graph.nodes.size(); ++n) b.graph.nodes[n].sources = {"n" + std::to_string(n)};
+  NetworkOptions options = test_options();
+  options.cuda = *cuda::describe(0);
+  options.selection.filter.engines = "*";
+  ByLayout engine;
+  const std::vector<const Engine*> engines = {&reference_engine(), &engine};
+  const auto layouts = [&](const char* how) {
+    options.how = how;
+    const auto session = prepare_graph(b.graph, {.options = options, .engines = engines});
+    if (!session.ok()) return session.error().message;
+    std::string found;
+    for (const NetworkStep& step : (*session)->steps()) {
+      if (step.kind == "conv") found += std::string(name_of(step.problem.x.layout(), 2)) + "@" + step.device + " ";
+    }
+    return found;
+  };
+  EXPECT_EQ(layouts("global"), "nhwc@cuda:0 nhwc@cuda:0 nhwc@cuda:0 ");
+  engine.nhwc = 49.9e-6;  // what three save is less than two conversions
+  EXPECT_EQ(layouts("global"), "nchw@cuda:0 nchw@cuda:0 nchw@cuda:0 ");
+  EXPECT_EQ(layouts("local"), "nhwc@cuda:0 nhwc@cuda:0 nhwc@cuda:0 ");
+}
+
 }  // namespace
 }  // namespace convoy::network

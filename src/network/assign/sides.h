@@ -35,6 +35,10 @@ struct Forms {
 // The graph with these forms, and its nodes' sides.
 std::vector<Sides> take_form(Graph& graph, const Forms& forms);
 
+// Seconds that are counted for what only the processor runs of a network at home on a GPU: with copies, where nothing
+// else is left.
+inline constexpr double kOnProcessor = 1;
+
 // "greedy", "global", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c" or "uniform:nchw16c". `remarks` gets
 // what a decision says of itself. Errors: another text; a goal for another than "global".
 Result<Forms> forms_by(std::string_view how, const Graph& graph, Chooser& chooser, std::vector<std::string>& remarks,

@@ -22,8 +22,7 @@ namespace {
 // What a network at home on a GPU is not prepared with, yet.
 Result<void> check_home(const NetworkOptions& options) {
   const bool in_parts = options.parts && *options.parts != BatchParts{};
-  const std::string what = options.how == "global" || options.how == "local" ? fmt::format("how='{}'", options.how)
-                           : options.how.starts_with("uniform:nchw") && options.how != "uniform:nchw"
+  const std::string what = options.how.starts_with("uniform:nchw") && options.how != "uniform:nchw"
                                ? fmt::format("how='{}'", options.how)
                            : in_parts                          ? fmt::format("parts {}", print(*options.parts))
                            : options.memory.asked()            ? std::string("a goal for memory")

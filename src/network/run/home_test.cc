@@ -263,8 +263,6 @@ TEST_F(Home, WhatIsNotDoneThereYetIsRefused) {
     const std::string message = error_of(graph);
     EXPECT_NE(message.find(text), std::string::npos) << message;
   };
-  options_.how = "global";
-  refused("how='global': not for a network that is at home on a GPU");
   options_.how = "uniform:nchw8c";
   refused("how='uniform:nchw8c'");
   options_.how = "greedy";
