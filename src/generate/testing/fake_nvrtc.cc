@@ -3,6 +3,7 @@
 #include <nvrtc.h>
 
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Program {
 };
 // Libraries are there until the process ends.
 struct Folders {
+  std::mutex mutex;
   std::vector<std::filesystem::path> made;
   ~Folders() {
     for (const auto& folder : made) std::filesystem::remove_all(folder);
@@ -64,8 +66,12 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram handle, int, const char* const*) {
   for (std::size_t i = 0; i < program.strings.size(); i += 2) {
     files.push_back({program.strings[i].c_str(), program.strings[i + 1].c_str()});
   }
-  folders.made.push_back(convoy::generate::host_library_folder());
-  const auto library = convoy::generate::host_library(program.text, files, folders.made.back());
+  const std::filesystem::path folder = convoy::generate::host_library_folder();
+  {
+    const std::lock_guard lock(folders.mutex);
+    folders.made.push_back(folder);
+  }
+  const auto library = convoy::generate::host_library(program.text, files, folder);
   if (library.ok()) {
     program.code = library->string();
     return NVRTC_SUCCESS;

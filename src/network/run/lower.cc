@@ -1,8 +1,11 @@
 #include "network/run/lower.h"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <map>
 #include <optional>
+#include <thread>
 
 #include "convert/convert.h"
 #include "core/shared_bytes.h"
@@ -264,21 +267,28 @@ class Lowering {
       CONVOY_TRY(step.inputs[7], slot_of_numbers(node.conv->w_zeros, DataType::s32, place));
     }
 
-    request.constant_weights = packs_weights ? weights->data.get() : nullptr;
-    const auto made = [&](const Candidate& candidate) -> Result<std::unique_ptr<Step>> {
-      auto plan = make_plan(problem, candidate, makers_.engines, request);
-      if (!plan.ok()) return plan.error().within(describe(node));
-      if (step.info.implementation.empty()) step.info.implementation = print((*plan)->candidate());
-      return make_conv_step(std::move(*plan), problem, bias_type);
+    auto make = [this, &node, &assigned, bias_type, request,
+                 packed = packs_weights ? weights : std::nullopt](ProgramStep& into) mutable -> Result<void> {
+      request.constant_weights = packed ? packed->data.get() : nullptr;
+      const auto made = [&](const Candidate& candidate) -> Result<std::unique_ptr<Step>> {
+        auto plan = make_plan(assigned.problem, candidate, makers_.engines, request);
+        if (!plan.ok()) return plan.error().within(describe(node));
+        if (into.info.implementation.empty()) into.info.implementation = print((*plan)->candidate());
+        return make_conv_step(std::move(*plan), assigned.problem, bias_type);
+      };
+      CONVOY_TRY(into.step, made(assigned.selection.candidate));
+      for (const Candidate& candidate : assigned.switches) {
+        CONVOY_TRY(auto other, made(candidate));
+        into.others.push_back(std::move(other));
+      }
+      return {};
     };
-    if (makes_steps_) {
-      CONVOY_TRY(step.step, made(assigned.selection.candidate));
-    } else {
+    if (!makes_steps_) {
       step.step = std::make_unique<NoStep>();
-    }
-    for (const Candidate& candidate : assigned.switches) {
-      CONVOY_TRY(auto other, made(candidate));
-      step.others.push_back(std::move(other));
+    } else if (place == 0) {
+      CONVOY_CHECK(make(step));
+    } else {
+      later_.push_back({program().steps.size(), make});
     }
     step.switchable = assigned.switchable;
     step.info.kind = "conv";
@@ -384,12 +394,27 @@ class Lowering {
     }
     if (relabel(node, step, inputs, outputs)) return {};
     if (makes_steps_) {
-      auto plan = place == 0 ? ops::plan_as_laid_out(*row, node.desc, inputs, outputs, request)
-                             : ops::plan_on_device(*row->implementation, node.desc, inputs, outputs, request);
-      if (!plan.ok()) return plan.error().within(describe(node));
-      step.info.implementation = print((*plan)->candidate());
       if (const auto problem = step_problem(graph_, node, sides)) step.info.step_problem = print(*problem);
-      step.step = make_op_step(std::move(*plan));
+      // What is constant stays until the plan is made.
+      std::vector<std::shared_ptr<const void>> kept;
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const HostTensor* const constant = graph_.constant_of(node.inputs[i]);
+        if (narrowed.constants[i]) kept.push_back(narrowed.constants[i]->data);
+        if (constant != nullptr) kept.push_back(constant->data);
+      }
+      const auto make = [&node, row, place, inputs, outputs, request, kept](ProgramStep& into) -> Result<void> {
+        auto plan = place == 0 ? ops::plan_as_laid_out(*row, node.desc, inputs, outputs, request)
+                               : ops::plan_on_device(*row->implementation, node.desc, inputs, outputs, request);
+        if (!plan.ok()) return plan.error().within(describe(node));
+        into.info.implementation = print((*plan)->candidate());
+        into.step = make_op_step(std::move(*plan));
+        return {};
+      };
+      if (place == 0) {
+        CONVOY_CHECK(make(step));
+      } else {
+        later_.push_back({program().steps.size(), make});
+      }
     } else {
       step.step = std::make_unique<NoStep>();
     }
@@ -478,8 +503,30 @@ class Lowering {
     return {};
   }
 
+  // Of a GPU's steps: engines may compile for seconds.
+  struct Later {
+    std::size_t step;
+    std::function<Result<void>(ProgramStep&)> make;
+  };
+  Result<void> make_side_by_side() {
+    std::vector<Result<void>> done(later_.size());
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+      for (std::size_t i = next++; i < later_.size(); i = next++)
+        done[i] = later_[i].make(program().steps[later_[i].step]);
+    };
+    const std::size_t most = std::max(1U, std::thread::hardware_concurrency());
+    std::vector<std::thread> helpers;
+    for (std::size_t i = 1; i < std::min(later_.size(), most); ++i) helpers.emplace_back(work);
+    work();
+    for (std::thread& helper : helpers) helper.join();
+    for (const Result<void>& each : done) CONVOY_CHECK(each);
+    return {};
+  }
+
   // Lifetimes, then places.
   Result<void> finish() {
+    CONVOY_CHECK(make_side_by_side());
     Program& p = program();
     const auto used = [&](int slot, int step) {
       if (slot == kAbsent || p.slots[slot].home != Home::arena) return;
@@ -568,6 +615,7 @@ class Lowering {
   std::vector<int> reads_left_;            // by value
   std::vector<int> output_of_;             // by value
   std::map<int, bool> written_outputs_;
+  std::vector<Later> later_;
 };
 
 }  // namespace
