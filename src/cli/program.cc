@@ -10,9 +10,12 @@
 #include <fstream>
 #include <map>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 #include "convoy/selection_check.h"
 #include "device/cuda/device.h"
+#include "engines/cudnn/ahead.h"
 #include "engines/table.h"
 #include "io/file.h"
 #include "select/choose/engine_list.h"
@@ -23,6 +26,9 @@ namespace convoy::cli {
 namespace {
 
 constexpr int kMaxThreads = 1024;
+
+// Threads that begin what a network on a GPU waits for, while its file is read. They end before the command does.
+std::vector<std::jthread> begun;
 
 // Why standard output first failed to take something; 0: it never did.
 int lost_because = 0;
@@ -145,6 +151,7 @@ void Program::document(const Json& json) const {
 }
 
 Result<void> Program::finish_output() const {
+  begun.clear();
   errno = 0;
   bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
   lost = ::close(STDOUT_FILENO) != 0 || lost;
@@ -267,7 +274,10 @@ Result<NetworkOptions> Program::network_options(double default_budget) const {
                                          : "--memory-limit",
                     "it is for --device cuda");
   }
+  const bool begins = ordinal && begun.empty() && selection::engine_list_may_match(shared.engines, "cudnn.eng0");
+  if (begins) begun.emplace_back(cudnn::load_ahead);
   CONVOY_TRY(const PlanRequest request, plan_request());
+  if (begins) begun.emplace_back([device = *request.cuda] { cudnn::open_ahead(device); });
   options.cuda = request.cuda;
   options.graphs = !shared.no_graph;
   options.synchronous = shared.synchronous;

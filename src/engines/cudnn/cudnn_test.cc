@@ -22,6 +22,7 @@
 #include "core/suggestions.h"
 #include "device/cuda/device.h"
 #include "device/cuda/nvrtc.h"
+#include "engines/cudnn/ahead.h"
 #include "engines/cudnn/channels_last.h"
 #include "engines/cudnn/described_h200.h"
 #include "engines/cudnn/kept_plan.h"
@@ -272,6 +273,15 @@ TEST_F(WithCudnn, APlanIsKeptAsItsJson) {
   }
   EXPECT_EQ(keys.size(), 10U);
   std::filesystem::remove_all(folder);
+}
+
+// A device that this process does not see is no error.
+TEST_F(WithCudnn, IsLoadedAhead) {
+  load_ahead();
+  CudaDevice device = described_h200();
+  device.ordinal = 7;
+  open_ahead(device);
+  EXPECT_FALSE(known_properties(*api_, device).own);
 }
 
 TEST_F(WithCudnn, EnginesAreAlsoSuggestedAsTheyCome) {

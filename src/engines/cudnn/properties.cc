@@ -85,7 +85,7 @@ Descriptor from_json(const Api& api, const std::string& json) {
 
 // What cuDNN itself says of the device, if this process sees it.
 Descriptor from_device(const Api& api, const CudaDevice& device) {
-  if (!cuda::driver()) return {};
+  if (device.ordinal < 0 || !cuda::driver()) return {};
   const auto seen = cuda::describe(device.ordinal);
   if (!seen || seen->name != device.name || !cuda::make_current(device.ordinal)) return {};
   Descriptor own(api, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);

@@ -23,8 +23,8 @@ struct DeviceProperties {
 // loaded (9.28 has one that needs the driver), else its own words. Precondition: it takes none.
 std::string why_not_described(const Api& api, const std::string& json, const Failure& failure);
 
-// Plans that cuDNN makes for a described device may be slower than for the device itself, even if the description is
-// its own.
+// A device of a negative ordinal is only described. Plans that cuDNN makes for a described device may be slower than
+// for the device itself, even if the description is its own.
 DeviceProperties device_properties(const Api& api, const CudaDevice& device);
 
 // The same, kept for the life of the process: asking a device takes longer than asking cuDNN's heuristics. Makes the
