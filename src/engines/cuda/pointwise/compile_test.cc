@@ -33,6 +33,7 @@ TEST(PointwiseKernels, CompileWithHardlyASpill) {
 TEST(PointwiseKernels, AreRightOnTheProcessor) {
   const char* const texts[] = {
       "fprop:x=f16,2x200x9x11,nhwc:w=f16,136x200x1x1:bias=1:gamma=0.5:act=relu",
+      "fprop:x=f16,1x24x9x7,nhwc:w=f16,40x24x1x1:bias=1:act=gelu",
       "fprop:x=bf16,1x24x10x30,nhwc:w=bf16,96x24x1x1:bias=1:act=swish,1",
       "fprop:x=f16,2x70x9x8,nhwc:w=f16,20x70x1x1,nhwc:y=f16,2x20x5x4,nhwc:stride=2x2:alpha=1.5:beta=0.5",
       "fprop:x=f16,3x6x2x3x2,ndhwc:w=f16,15x6x1x1x1:bias=1:act=sigmoid",

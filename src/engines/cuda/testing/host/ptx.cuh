@@ -52,7 +52,6 @@ template <class T>
 T __ldg(const T* p) {
   return *p;
 }
-
 namespace walk {
 // Of which threads the one that waits is one: the block's, or its warp's.
 static bool waits_for_warp[kMostThreads];
@@ -106,6 +105,8 @@ static inline int __syncthreads_or(int value) {
   __syncthreads();
   return any;
 }
+#define __expf std::exp  // the C library has a function of that name
+static inline float __fdividef(float a, float b) { return a / b; }
 
 // ---- PTX's
 
