@@ -19,7 +19,8 @@ void Writer::rows() {
   if (window) {
     text_ += "  if (own >= static_cast<U>(count)) return;\n  const U i = own;\n";
   } else {
-    text_ += fmt::format("  __shared__ C exchange[{}];\n", kernel_.block);
+    text_ += fmt::format("  __shared__ C exchange[{}];\n",
+                         static_cast<int>(kernel_.block) * (vectors_kept() ? schedule_.vector : 1));
     text_ += "  const bool active = own < static_cast<U>(count);\n  const U i = active ? own : 0;\n";
   }
   text_ += positions_text(space_, 0, kept_, "i", schedule_.along_folded ? 1 : schedule_.vector, "  ");

@@ -22,8 +22,9 @@ bool reads_folded(const Lowered& space, const Access& access) {
 namespace {
 
 constexpr std::int64_t kBlock = 256;
-constexpr std::int64_t kEnoughThreads = 32768;  // a quarter of what an H100 has at once
-constexpr std::int64_t kShort = 16;             // dims that are no reason for tiles
+// Half of what an H100 has at once: each has one load of 16 bytes under way, and the memory wants 2 MB of them.
+constexpr std::int64_t kEnoughThreads = 131072;
+constexpr std::int64_t kShort = 16;  // dims that are no reason for tiles
 
 // The step of the access that folds are of, along a dim.
 std::int64_t step_of_first(const Lowered& space, int dim) {
@@ -150,7 +151,7 @@ Schedule schedule_of(const Computation& computation, const Lowered& space) {
     if (few) block = 1024;
     rows = std::min(block, static_cast<std::int64_t>(std::bit_ceil(most)));
   } else if (has_folds) {
-    while (schedule.kept * rows < kEnoughThreads && rows * 10 <= schedule.folded && rows < 32) rows *= 2;
+    while (schedule.kept * rows < kEnoughThreads && rows * 10 <= schedule.folded && rows < kBlock) rows *= 2;
   }
   schedule.rows = static_cast<int>(rows);
   schedule.lanes = static_cast<int>(block / rows);

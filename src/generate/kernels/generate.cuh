@@ -168,20 +168,24 @@ __device__ __forceinline__ void fill(C (&v)[V], C value) {
 
 // ---- blocks
 
-// Of `rows` * `lanes` threads those of a lane join their values, in the same order each time: thread (row, lane) has
-// exchange[row * lanes + lane], and afterwards each has its lane's. All threads of the block take part.
+// Of `rows` * `lanes` threads those of a lane join their V values, in the same order each time, and afterwards each has
+// its lane's. All threads of the block take part; `exchange` has room for all their values.
 template <int rows, int lanes, int V, class C, class Join>
 __device__ __forceinline__ void join_rows(C (&v)[V], C* exchange, int row, int lane, const Join& join) {
+  C* const own = exchange + row * lanes + lane;
+  constexpr int apart = rows * lanes;
+  __syncthreads();  // what an earlier fold left has been read
 #pragma unroll
-  for (int i = 0; i < V; ++i) {
-    __syncthreads();
-    exchange[row * lanes + lane] = v[i];
-    __syncthreads();
+  for (int i = 0; i < V; ++i) own[i * apart] = v[i];
+  __syncthreads();
 #pragma unroll
-    for (int half = rows / 2; half > 0; half /= 2) {
-      if (row < half) exchange[row * lanes + lane] = join(exchange[row * lanes + lane], exchange[(row + half) * lanes + lane]);
-      __syncthreads();
+  for (int half = rows / 2; half > 0; half /= 2) {
+    if (row < half) {
+#pragma unroll
+      for (int i = 0; i < V; ++i) own[i * apart] = join(own[i * apart], own[i * apart + half * lanes]);
     }
-    v[i] = exchange[lane];
+    __syncthreads();
   }
+#pragma unroll
+  for (int i = 0; i < V; ++i) v[i] = exchange[i * apart + lane];
 }
