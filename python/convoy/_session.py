@@ -45,7 +45,7 @@ def as_shapes(shapes: Optional[List[Tuple[int, ...]]]) -> Tuple[Any, int]:
     return given, len(shapes)
 
 
-_IN_PLACE = 16 << 10  # bytes from which on an output is written where the caller gets it; a smaller one is copied there sooner
+_IN_PLACE = 16 << 10  # bytes from which on an output is written where the caller gets it; a smaller one is copied sooner
 
 
 class _Known:
@@ -58,10 +58,6 @@ class _Known:
 
     def array(self, buffer: Any) -> numpy.ndarray:
         """Memory for it, aligned as Convoy writes without a copy; `buffer`, a convoy_buffer, gets its address."""
-        if self.bytes < _IN_PLACE:
-            small: numpy.ndarray = numpy.empty(self.dims, self.dtype)
-            buffer.data, buffer.bytes = _arrays.address(small), self.bytes
-            return small
         memory = numpy.empty(self.bytes + 64, numpy.uint8)
         begin = _arrays.address(memory)
         skipped = -begin % 64
@@ -221,7 +217,7 @@ class Session:
         if dtype is None or min(dims, default=0) < 0:
             return None
         known = _Known(dims, dtype)
-        return known if known.bytes > 0 else None
+        return known if known.bytes >= _IN_PLACE else None
 
     def _run(self, addresses: List[int]) -> Dict[str, numpy.ndarray]:
         given = self._handle, as_pointers(addresses), len(addresses)

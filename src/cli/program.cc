@@ -27,9 +27,6 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-// Threads that begin what a network on a GPU waits for, while its file is read. They end before the command does.
-std::vector<std::jthread> begun;
-
 // Why standard output first failed to take something; 0: it never did.
 int lost_because = 0;
 
@@ -151,7 +148,7 @@ void Program::document(const Json& json) const {
 }
 
 Result<void> Program::finish_output() const {
-  begun.clear();
+  begun_.clear();
   errno = 0;
   bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
   lost = ::close(STDOUT_FILENO) != 0 || lost;
@@ -274,10 +271,10 @@ Result<NetworkOptions> Program::network_options(double default_budget) const {
                                          : "--memory-limit",
                     "it is for --device cuda");
   }
-  const bool begins = ordinal && begun.empty() && selection::engine_list_may_match(shared.engines, "cudnn.eng0");
-  if (begins) begun.emplace_back(cudnn::load_ahead);
+  const bool begins = ordinal && begun_.empty() && selection::engine_list_may_match(shared.engines, "cudnn.eng0");
+  if (begins) begun_.emplace_back(cudnn::load_ahead);
   CONVOY_TRY(const PlanRequest request, plan_request());
-  if (begins) begun.emplace_back([device = *request.cuda] { cudnn::open_ahead(device); });
+  if (begins) begun_.emplace_back([device = *request.cuda] { cudnn::open_ahead(device); });
   options.cuda = request.cuda;
   options.graphs = !shared.no_graph;
   options.synchronous = shared.synchronous;

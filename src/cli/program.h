@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "cli/description.h"
 #include "cli/flags.h"
@@ -92,6 +93,8 @@ class Program {
 
  private:
   mutable std::vector<std::string> left_out_;  // heads of columns, each once
+  // They begin what a network on a GPU waits for, while its file is read.
+  mutable std::vector<std::jthread> begun_;
 };
 
 // Those flags of SharedOptions that steer other programs, too: engines, notes, rules, objective, determinism,
