@@ -148,7 +148,7 @@ void Program::document(const Json& json) const {
 }
 
 Result<void> Program::finish_output() const {
-  begun_.clear();
+  begun_.reset();
   errno = 0;
   bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
   lost = ::close(STDOUT_FILENO) != 0 || lost;
@@ -271,10 +271,13 @@ Result<NetworkOptions> Program::network_options(double default_budget) const {
                                          : "--memory-limit",
                     "it is for --device cuda");
   }
-  const bool begins = ordinal && begun_.empty() && selection::engine_list_may_match(shared.engines, "cudnn.eng0");
-  if (begins) begun_.emplace_back(cudnn::load_ahead);
+  const bool begins = ordinal && begun_ == nullptr && selection::engine_list_may_match(shared.engines, "cudnn.eng0");
+  if (begins) {
+    begun_ = std::make_shared<std::vector<std::jthread>>();
+    begun_->emplace_back(cudnn::load_ahead);
+  }
   CONVOY_TRY(const PlanRequest request, plan_request());
-  if (begins) begun_.emplace_back([device = *request.cuda] { cudnn::open_ahead(device); });
+  if (begins) begun_->emplace_back([device = *request.cuda] { cudnn::open_ahead(device); });
   options.cuda = request.cuda;
   options.graphs = !shared.no_graph;
   options.synchronous = shared.synchronous;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -93,8 +94,8 @@ class Program {
 
  private:
   mutable std::vector<std::string> left_out_;  // heads of columns, each once
-  // They begin what a network on a GPU waits for, while its file is read.
-  mutable std::vector<std::jthread> begun_;
+  // They begin what a network on a GPU waits for, while its file is read. Copies share them.
+  mutable std::shared_ptr<std::vector<std::jthread>> begun_;
 };
 
 // Those flags of SharedOptions that steer other programs, too: engines, notes, rules, objective, determinism,
