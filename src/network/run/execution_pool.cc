@@ -1,12 +1,28 @@
 #include "network/run/execution_pool.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <utility>
 
 namespace convoy::network {
+namespace {
 
-ExecutionPool::ExecutionPool(int most, Make make) : most_(most), make_(std::move(make)), process_(getpid()) {}
+// Of all pools. What another thread holds while the process forks is held for ever in the new one: so a fork takes it
+// first, and gives it back in both.
+constinit std::mutex pools_mutex;
+
+void make_forks_wait() {
+  static const int registered =
+      pthread_atfork([] { pools_mutex.lock(); }, [] { pools_mutex.unlock(); }, [] { pools_mutex.unlock(); });
+  static_cast<void>(registered);  // without memory for it a fork doesn't wait
+}
+
+}  // namespace
+
+ExecutionPool::ExecutionPool(int most, Make make) : most_(most), make_(std::move(make)), process_(getpid()) {
+  make_forks_wait();
+}
 
 ExecutionPool::Taken ExecutionPool::taken(std::vector<std::unique_ptr<Execution>>::iterator idle) {
   Taken taken(idle->release(), {this});
@@ -15,7 +31,7 @@ ExecutionPool::Taken ExecutionPool::taken(std::vector<std::unique_ptr<Execution>
 }
 
 Result<ExecutionPool::Taken> ExecutionPool::take(const Fit& fit) {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(pools_mutex);
   forget_other_processes();
   auto best = idle_.end();
   Execution::Fit best_fit = Execution::Fit::waits;
@@ -56,7 +72,7 @@ std::optional<Result<ExecutionPool::Taken>> ExecutionPool::take_new(std::unique_
 
 // Handed to who waits longest: else who runs again and again would find it each time before others wake up.
 void ExecutionPool::give_back(Execution* execution) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(pools_mutex);
   if (!call_next(execution)) idle_.emplace_back(execution);
 }
 
@@ -80,14 +96,14 @@ void ExecutionPool::forget_other_processes() {
 }
 
 std::size_t ExecutionPool::graph_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(pools_mutex);
   std::size_t bytes = 0;
   for (const Execution* execution : all_) bytes += execution->graph_bytes();
   return bytes;
 }
 
 int ExecutionPool::size() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(pools_mutex);
   return size_;
 }
 

@@ -50,7 +50,7 @@ class ExecutionPool {
 
   const int most_;
   const Make make_;
-  mutable std::mutex mutex_;  // guards what follows
+  // One mutex of all pools guards what follows: a fork waits for it.
   int size_ = 0;
   std::vector<std::unique_ptr<Execution>> idle_;  // the latest used last
   std::vector<const Execution*> all_;
