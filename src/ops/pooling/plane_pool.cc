@@ -1,7 +1,10 @@
 #include "ops/pooling/plane_pool.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "ops/pooling/plane_rows.h"
 
@@ -100,6 +103,80 @@ class PlanePooling {
   std::vector<float> divisors_;
 };
 
+// Maxima of planes whose rows fit into registers (PlaneRows::short_plane). A window that reaches beyond an edge reads
+// one of its own elements twice.
+class ShortPlanePooling {
+ public:
+  ShortPlanePooling(const PlaneRows& rows, const PoolGeometry& geometry, DataType type, std::int64_t planes)
+      : rows_(&rows), type_(type), planes_(planes) {
+    const auto& [depth, height, width] = geometry.axes;
+    in_bytes_ = depth.in * height.in * width.in * size_of(type);
+    out_bytes_ = depth.out * height.out * width.out * size_of(type);
+    plane_ = {.down_taps = depth.kernel * height.kernel,
+              .rows = depth.out * height.out,
+              .width = width.in,
+              .along_taps = width.kernel,
+              .count = width.out};
+    for (std::int64_t row = 0; row < plane_.rows; ++row) {
+      for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
+        for (std::int64_t kh = 0; kh < height.kernel; ++kh) {
+          const std::int64_t d = place(depth, row / height.out, kd), h = place(height, row % height.out, kh);
+          down_.push_back((d * height.in + h) * width.in);
+        }
+      }
+    }
+    along_.resize(static_cast<std::size_t>(width.kernel * rows.lanes));
+    for (std::int64_t k = 0; k < width.kernel; ++k) {
+      for (std::int64_t o = 0; o < width.out; ++o) {
+        along_[static_cast<std::size_t>(k * rows.lanes + o)] = static_cast<std::int32_t>(place(width, o, k));
+      }
+    }
+  }
+
+  static bool fits(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry) {
+    constexpr std::int64_t kMostTaps = 4096;
+    const auto& [depth, height, width] = geometry.axes;
+    return kind == PoolKind::max && width.in <= 2 * rows.lanes && width.out <= rows.lanes &&
+           depth.out * height.out * depth.kernel * height.kernel <= kMostTaps && width.kernel <= kMostTaps;
+  }
+
+  void run(const std::byte* x, std::byte* y, const ExecContext& context) const {
+    const std::int64_t work = plane_.rows * (2 * plane_.down_taps + plane_.along_taps) * rows_->lanes / 4;
+    parallel_for(context, planes_, work, [&](std::int64_t begin, std::int64_t end) {
+      PlaneRows::ShortPlane plane = plane_;
+      plane.down = down_.data();
+      plane.along = along_.data();
+      for (std::int64_t p = begin; p < end; ++p) {
+        rows_->short_plane(type_, plane, x + p * in_bytes_, y + p * out_bytes_);
+      }
+    });
+  }
+
+ private:
+  // Where tap k of output o reads, or its nearest that reads the input.
+  static std::int64_t place(const PoolAxis& axis, std::int64_t o, std::int64_t k) {
+    return o * axis.stride + std::clamp(k, axis.first_tap(o), axis.last_tap(o) - 1) * axis.dilation - axis.pad;
+  }
+
+  const PlaneRows* rows_;
+  DataType type_;
+  std::int64_t planes_, in_bytes_ = 0, out_bytes_ = 0;
+  PlaneRows::ShortPlane plane_ = {};
+  std::vector<std::int64_t> down_;
+  std::vector<std::int32_t> along_;
+};
+
+template <class Pooling>
+std::unique_ptr<OpPlan> plan_of(const NodeDesc& node, Pooling pooling, std::size_t workspace_bytes) {
+  return make_plan(
+      node,
+      [pooling = std::move(pooling)](auto in, auto out, const ExecContext& context) -> Result<void> {
+        pooling.run(static_cast<const std::byte*>(in[0]), static_cast<std::byte*>(out[0]), context);
+        return {};
+      },
+      workspace_bytes);
+}
+
 }  // namespace
 
 std::unique_ptr<OpPlan> plane_pooling(const NodeDesc& node, PoolKind kind, const PoolGeometry& geometry,
@@ -110,14 +187,13 @@ std::unique_ptr<OpPlan> plane_pooling(const NodeDesc& node, PoolKind kind, const
   if (x.type != DataType::f32 && !(kind == PoolKind::max && contains(kHalves, x.type))) return nullptr;
   if (!x.is_packed(Layout::nchw) || !y.is_packed(Layout::nchw) || y.elements() == 0) return nullptr;
   if (!std::ranges::all_of(geometry.axes, reads_always)) return nullptr;
-  const PlanePooling pooling(*rows, kind, geometry, x.type, x.dims[0] * x.dims[1]);
-  return make_plan(
-      node,
-      [pooling](auto in, auto out, const ExecContext& context) -> Result<void> {
-        pooling.run(static_cast<const std::byte*>(in[0]), static_cast<std::byte*>(out[0]), context);
-        return {};
-      },
-      pooling.workspace_bytes(request.threads));
+  const std::int64_t planes = x.dims[0] * x.dims[1];
+  if (ShortPlanePooling::fits(*rows, kind, geometry)) {
+    return plan_of(node, ShortPlanePooling(*rows, geometry, x.type, planes), 0);
+  }
+  PlanePooling pooling(*rows, kind, geometry, x.type, planes);
+  const std::size_t workspace_bytes = pooling.workspace_bytes(request.threads);
+  return plan_of(node, std::move(pooling), workspace_bytes);
 }
 
 }  // namespace convoy::ops

@@ -18,6 +18,18 @@ struct PlaneRows {
   void (*along)(bool sums, const float* x, std::int64_t taps, std::int64_t stride, std::int64_t dilation,
                 const float* divisors, float divisor, std::int64_t count, DataType type, void* y);
   static constexpr std::int64_t kSlack = 64;
+
+  // Maxima of a plane whose rows are two vectors at most, and rows of windows one: all in registers. y[r * count + o] =
+  // the largest of x[down[r * down_taps + i] + along[k * lanes + o]] over i < down_taps, k < along_taps, for r < rows.
+  // Row r reads `width` elements from x[down[...]] on.
+  struct ShortPlane {
+    const std::int64_t* down;
+    std::int64_t down_taps, rows, width;
+    const std::int32_t* along;
+    std::int64_t along_taps, count;
+  };
+  void (*short_plane)(DataType type, const ShortPlane& plane, const void* x, void* y);
+  int lanes;
 };
 
 // For an instruction set that the processor has; null: there are none.

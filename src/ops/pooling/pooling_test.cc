@@ -219,12 +219,32 @@ Pooled pooled(const Windows& c, const Dims& dims, const std::vector<double>& val
   return result;
 }
 
+const Windows kWindows[] = {{{3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, false},
+                            {{2, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}, true},
+                            {{3, 2}, {2, 3}, {2, 1}, {1, 0, 2, 1}, true},
+                            {{2, 2}, {3, 4}, {1, 5}, {0, 1, 1, 0}, false}};
+
+// Rows that fit into a vector or two of AVX2 or of AVX-512, just so or all but.
+TEST(MaxPool, NarrowRowsInEveryType) {
+  for (const DataType type : {DataType::f32, DataType::bf16, DataType::f16}) {
+    for (const std::int64_t width : {6, 8, 9, 15, 16, 17, 28, 31, 32, 33, 64}) {
+      const Dims dims{2, 3, 7, width};
+      std::vector<double> values(static_cast<std::size_t>(2 * 3 * 7 * width));
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = -1 - static_cast<double>(i * 2654435761U % 97);
+      for (const Windows& c : kWindows) {
+        SCOPED_TRACE(fmt::format("{} wide, {}, stride {}", width, name_of(type), c.stride[1]));
+        const Pooled expected = pooled(c, dims, values);
+        expect_op(node_of("MaxPool", attributes_of(c)), {tensor(type, dims, values)},
+                  {tensor(type, expected.dims, expected.largest)});
+      }
+    }
+  }
+}
+
 TEST(Pooling, MatchesTheDefinition) {
   const Dims dims{1, 66, 9, 140};
   const std::vector<double> values = spread(66 * 9 * 140, -2, 2);
-  for (const Windows& c :
-       {Windows{{3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, false}, Windows{{2, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}, true},
-        Windows{{3, 2}, {2, 3}, {2, 1}, {1, 0, 2, 1}, true}, Windows{{2, 2}, {3, 4}, {1, 5}, {0, 1, 1, 0}, false}}) {
+  for (const Windows& c : kWindows) {
     std::map<std::string, Attribute> attributes = attributes_of(c);
     const Pooled expected = pooled(c, dims, values);
     expect_op(node_of("MaxPool", attributes), {floats(dims, values)}, {floats(expected.dims, expected.largest)});
