@@ -38,8 +38,12 @@ template <class E>
 void dots(const float* x, const typename E::Element* rows, std::int64_t row_step, std::int64_t row_count,
           std::int64_t count, float* sums) {
   constexpr int kAtOnce = 4;
+  // Caches give floats that lie in a row sooner than those of four rows: 128 x 1536 in 3.7 us in place of 5.9 (Zen 5).
+  constexpr std::int64_t kCached = 1 << 19;
+  const bool in_a_row = sizeof(typename E::Element) == sizeof(float) && row_step == count;
+  const std::int64_t by_fours = in_a_row && row_count * count <= kCached ? 0 : row_count / kAtOnce * kAtOnce;
   std::int64_t r = 0;
-  for (; r + kAtOnce <= row_count; r += kAtOnce) dots_of<E, kAtOnce>(x, rows + r * row_step, row_step, count, sums + r);
+  for (; r < by_fours; r += kAtOnce) dots_of<E, kAtOnce>(x, rows + r * row_step, row_step, count, sums + r);
   for (; r < row_count; ++r) dots_of<E, 1>(x, rows + r * row_step, row_step, count, sums + r);
 }
 

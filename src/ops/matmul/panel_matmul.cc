@@ -157,7 +157,11 @@ class PanelMatmul {
         for (std::int64_t k = 0; k < s_.k; ++k) {
           const T x = row[k * s_.a_column];
           const T* const from = b + k * s_.b_row;
-          for (std::int64_t j = 0; j < width; ++j) c[j] += x * from[j * s_.b_column];
+          if (s_.b_column == 1) {  // by vectors
+            for (std::int64_t j = 0; j < width; ++j) c[j] += x * from[j];
+          } else {
+            for (std::int64_t j = 0; j < width; ++j) c[j] += x * from[j * s_.b_column];
+          }
         }
       }
     }
