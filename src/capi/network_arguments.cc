@@ -181,9 +181,11 @@ Result<std::vector<HostTensor>> read_inputs(std::span<const TensorDesc> descs, c
     return invalid(fmt::format("input_count={}, the network has {} inputs", count, descs.size()));
   }
   std::vector<HostTensor> tensors;
+  tensors.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     CONVOY_CHECK(present(inputs, "inputs"));
-    if (descs[i].elements() > 0) CONVOY_CHECK(present(inputs[i], fmt::format("inputs[{}]", i).c_str()));
+    if (inputs[i] == nullptr && descs[i].elements() > 0)
+      return present(nullptr, fmt::format("inputs[{}]", i).c_str()).error();
     // Only read; of an empty one not even that.
     alignas(64) static std::byte nothing[64];
     void* data = inputs[i] != nullptr ? const_cast<void*>(inputs[i]) : nothing;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
 #include "device/device.h"
@@ -12,27 +12,26 @@ namespace convoy::network {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr std::uintptr_t kAlignment = 64;  // that plans rely on
 
-bool is_aligned(const HostTensor& tensor) {
-  return reinterpret_cast<std::uintptr_t>(tensor.data.get()) % kAlignment == 0;
-}
+bool is_aligned(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0; }
 
 // The images of one part, of a tensor that has those of all.
-HostTensor part_of(const HostTensor& whole, const TensorDesc& desc, std::int64_t part) {
-  return {desc, std::shared_ptr<std::byte>(whole.data, whole.data.get() + part * desc.bytes())};
+std::byte* part_of(const HostTensor& whole, const TensorDesc& desc, std::int64_t part) {
+  return part == 0 ? whole.data.get() : whole.data.get() + part * desc.bytes();
 }
 
-void copy_bytes(const HostTensor& to, const HostTensor& from, ThreadTeam& team) {
+void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes, ThreadTeam& team) {
   constexpr std::int64_t kWorthSharing = 256 << 10;  // other threads take microseconds to begin
-  if (to.desc.bytes() < kWorthSharing) {
-    std::memcpy(to.data.get(), from.data.get(), static_cast<std::size_t>(to.desc.bytes()));
+  if (bytes < kWorthSharing) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return;
   }
-  parallel_ranges(team, to.desc.bytes(), [&](std::int64_t begin, std::int64_t end, int) {
-    std::memcpy(to.data.get() + begin, from.data.get() + begin, static_cast<std::size_t>(end - begin));
+  parallel_ranges(team, bytes, [&](std::int64_t begin, std::int64_t end, int) {
+    std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
   });
 }
 
@@ -155,9 +154,8 @@ Result<void> Execution::run_part(Worker& worker, std::int64_t part, std::span<co
   if (prepared_.dynamic_subgraph) CONVOY_CHECK(run_dynamic_subgraph(worker, outputs, timed));
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     if (!prepared_.outputs[k]) continue;
-    const HostTensor there = part_of(outputs[k], *prepared_.outputs[k], part);
-    const HostTensor& made = worker.outputs[k];
-    if (made.data != there.data) copy_bytes({made.desc, there.data}, made, *worker.team);
+    std::byte* const there = part_of(outputs[k], *prepared_.outputs[k], part);
+    if (worker.outputs[k] != there) copy_bytes(there, worker.outputs[k], prepared_.outputs[k]->bytes(), *worker.team);
   }
   worker.inputs.clear();
   worker.outputs.clear();
@@ -317,6 +315,7 @@ Result<void> Execution::run_steps(Worker& worker, bool timed) {
     CONVOY_TRY(known, recorded(worker, timed));
   }
   std::size_t next = 0;  // stretch
+  if (timed) worker.begun = Clock::now();
   for (std::size_t s = 0; s < program.steps.size(); ++s) {
     const bool begins = next < own.size() && own[next].first == s;
     if (begins && next == 0 && !worker.bound.recorded) CONVOY_CHECK(set_mark(worker, worker.begin));
@@ -329,18 +328,18 @@ Result<void> Execution::run_steps(Worker& worker, bool timed) {
     if (next == own.size() || own[next].end != s + 1) continue;
     if (next + 1 == own.size() && !worker.bound.recorded) CONVOY_CHECK(set_mark(worker, worker.end));
     if (marks) CONVOY_CHECK(read_marks(worker, own[next]));
+    if (timed) worker.begun = Clock::now();
     ++next;
   }
   for (const OutputCopy& copy : program.copies) {
-    const HostTensor& output = worker.outputs[static_cast<std::size_t>(copy.output)];
-    std::memcpy(output.data.get(), data_of(worker, copy.slot), static_cast<std::size_t>(output.desc.bytes()));
+    const auto k = static_cast<std::size_t>(copy.output);
+    std::memcpy(worker.outputs[k], data_of(worker, copy.slot), static_cast<std::size_t>(prepared_.outputs[k]->bytes()));
   }
   return {};
 }
 
 Result<void> Execution::run_step(Worker& worker, std::size_t s, bool timed) {
   const ProgramStep& step = prepared_.program().steps[s];
-  const auto step_start = Clock::now();
   std::vector<const void*>& in = worker.in;
   std::vector<void*>& out = worker.out;
   in.clear();
@@ -364,7 +363,10 @@ Result<void> Execution::run_step(Worker& worker, std::size_t s, bool timed) {
   if (done.ok() && (timed || prepared_.synchronous) && !worker.bound.recorded)
     done = queue.finish();  // so that its time, or error, is the step's
   if (!done.ok()) return done.error().within("step " + std::to_string(s) + " (" + prepared_.steps[s].nodes + ")");
-  if (timed) worker.step_seconds[s] += seconds_since(step_start);
+  if (timed) {
+    const Clock::time_point now = Clock::now();
+    worker.step_seconds[s] += std::chrono::duration<double>(now - std::exchange(worker.begun, now)).count();
+  }
   if (recording) recording->end_step();
   return {};
 }
@@ -432,19 +434,20 @@ Result<void> Execution::bind(Worker& worker, std::int64_t part, std::span<const 
                              std::span<const HostTensor> outputs) const {
   const bool elsewhere = prepared_.home != 0;
   worker.inputs.clear();
-  worker.outputs.assign(outputs.size(), {});
+  worker.outputs.assign(outputs.size(), nullptr);
   worker.spare.resize(outputs.size());
   worker.spare_inputs.resize(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    HostTensor bound = part_of(inputs[i], prepared_.inputs[i], part);
+    std::byte* bound = part_of(inputs[i], prepared_.inputs[i], part);
     if (elsewhere || !is_aligned(bound)) {
       if (!worker.spare_inputs[i].data) {
         CONVOY_TRY(worker.spare_inputs[i], allocate_spare(prepared_.inputs[i]));
       }
-      copy_bytes(worker.spare_inputs[i], bound, *worker.team);
-      bound = worker.spare_inputs[i];
+      std::byte* const copy = worker.spare_inputs[i].data.get();
+      copy_bytes(copy, bound, prepared_.inputs[i].bytes(), *worker.team);
+      bound = copy;
     }
-    worker.inputs.push_back(std::move(bound));
+    worker.inputs.push_back(bound);
   }
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     if (!prepared_.outputs[k]) continue;
@@ -453,7 +456,7 @@ Result<void> Execution::bind(Worker& worker, std::int64_t part, std::span<const 
     if (!worker.spare[k].data) {
       CONVOY_TRY(worker.spare[k], allocate_spare(*prepared_.outputs[k]));
     }
-    worker.outputs[k] = worker.spare[k];
+    worker.outputs[k] = worker.spare[k].data.get();
   }
   return {};
 }
@@ -472,9 +475,9 @@ void* Execution::data_of(const Worker& worker, int index) const {
       return static_cast<std::byte*>(lane.arena.data()) + storage.offset + slot.offset;
     }
     case Home::input:
-      return worker.inputs[slot.index].data.get();
+      return worker.inputs[slot.index];
     case Home::output:
-      return worker.outputs[slot.index].data.get();
+      return worker.outputs[slot.index];
     case Home::constant:
       return slot.place == 0 ? static_cast<void*>(slot.constant.data.get()) : slot.there.data();
   }

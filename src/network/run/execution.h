@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <set>
@@ -105,12 +106,13 @@ class Execution {
     Buffer arena = {};
     Buffer workspace = {};
   };
+  using Clock = std::chrono::steady_clock;
   // What a part needs while it runs; as many as run side by side.
   struct Worker {
     ThreadTeam* team = nullptr;
     std::vector<Lane> lanes;         // by place
-    std::vector<HostTensor> inputs;  // of the part under way
-    std::vector<HostTensor> outputs;
+    std::vector<std::byte*> inputs;  // of the part under way
+    std::vector<std::byte*> outputs;
     // Copies: of outputs whose part does not begin at a cache line; with a home elsewhere of all, in memory that it
     // copies from and to.
     std::vector<HostTensor> spare, spare_inputs;
@@ -123,6 +125,7 @@ class Execution {
     bool pending = false;                      // `end` says when what was enqueued last is done
     double device_seconds = 0;
     std::vector<double> step_seconds;
+    Clock::time_point begun;      // the step under way, where it is timed: when the one before it ended
     std::vector<const void*> in;  // of the step under way
     std::vector<void*> out;
     RecordingTeam* recording = nullptr;  // in place of the team, to hear what its threads do; null: nobody asks

@@ -1,7 +1,6 @@
 #include "network/run/execution_pool.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <utility>
 
@@ -11,17 +10,23 @@ namespace {
 // Of all pools. What another thread holds while the process forks is held for ever in the new one: so a fork takes it
 // first, and gives it back in both.
 constinit std::mutex pools_mutex;
+constinit std::uint64_t forks = 0;  // between the first process and this one; guarded by it
 
 void make_forks_wait() {
-  static const int registered =
-      pthread_atfork([] { pools_mutex.lock(); }, [] { pools_mutex.unlock(); }, [] { pools_mutex.unlock(); });
+  static const int registered = pthread_atfork([] { pools_mutex.lock(); }, [] { pools_mutex.unlock(); },
+                                               [] {
+                                                 ++forks;
+                                                 pools_mutex.unlock();
+                                               });
   static_cast<void>(registered);  // without memory for it a fork doesn't wait
 }
 
 }  // namespace
 
-ExecutionPool::ExecutionPool(int most, Make make) : most_(most), make_(std::move(make)), process_(getpid()) {
+ExecutionPool::ExecutionPool(int most, Make make) : most_(most), make_(std::move(make)) {
   make_forks_wait();
+  const std::lock_guard lock(pools_mutex);
+  forks_ = forks;
 }
 
 ExecutionPool::Taken ExecutionPool::taken(std::vector<std::unique_ptr<Execution>>::iterator idle) {
@@ -88,9 +93,8 @@ bool ExecutionPool::call_next(Execution* execution) {
 
 // A forked process has the idle ones, and neither the threads that had taken others nor those that waited.
 void ExecutionPool::forget_other_processes() {
-  const pid_t process = getpid();
-  if (process == process_) return;
-  process_ = process;
+  if (forks == forks_) return;
+  forks_ = forks;
   size_ = static_cast<int>(idle_.size());
   waiting_.clear();
 }

@@ -1,9 +1,8 @@
 // Executions that runs take, one each, and give back.
 #pragma once
 
-#include <sys/types.h>
-
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -55,7 +54,7 @@ class ExecutionPool {
   std::vector<std::unique_ptr<Execution>> idle_;  // the latest used last
   std::vector<const Execution*> all_;
   std::deque<Waiter*> waiting_;
-  pid_t process_;
+  std::uint64_t forks_ = 0;
 };
 
 }  // namespace convoy::network

@@ -15,6 +15,7 @@ GraphSession::GraphSession(Prepared prepared, Settings settings)
     : prepared_(std::move(prepared)),
       settings_(std::move(settings)),
       pool_(most_at_once(), [this] { return make_execution(); }) {
+  for (const TensorDesc& input : prepared_.inputs) inputs_.push_back(whole(input));
   for (const auto& output : prepared_.outputs) {
     outputs_.push_back(output ? std::optional(whole(*output)) : std::nullopt);
   }
@@ -319,7 +320,7 @@ Result<void> GraphSession::check_outputs(std::span<const HostTensor> outputs) co
   }
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const TensorDesc& desc = outputs[k].desc;
-    if (!outputs[k].data || !outputs_[k]) continue;
+    if (!outputs[k].data || !outputs_[k] || desc == *outputs_[k]) continue;
     if (desc.type != outputs_[k]->type || desc.dims != outputs_[k]->dims || !desc.is_packed(Layout::nchw)) {
       return Error{ErrorCode::invalid_argument,
                    fmt::format("output '{}': its memory is for {} {}, it is {} {}, packed nchw",
@@ -331,13 +332,14 @@ Result<void> GraphSession::check_outputs(std::span<const HostTensor> outputs) co
 }
 
 Result<void> GraphSession::check_inputs(std::span<const HostTensor> inputs) const {
-  if (inputs.size() != prepared_.inputs.size()) {
-    return Error{ErrorCode::invalid_argument, std::to_string(inputs.size()) + " inputs given, the network has " +
-                                                  std::to_string(prepared_.inputs.size())};
+  if (inputs.size() != inputs_.size()) {
+    return Error{ErrorCode::invalid_argument,
+                 std::to_string(inputs.size()) + " inputs given, the network has " + std::to_string(inputs_.size())};
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const HostTensor& input = inputs[i];
-    const TensorDesc wanted = whole(prepared_.inputs[i]);
+    const TensorDesc& wanted = inputs_[i];
+    if (input.data && input.desc == wanted) continue;
     if (input.desc.type != wanted.type || input.desc.dims != wanted.dims) {
       return Error{ErrorCode::invalid_argument, "input '" + prepared_.input_names[i] + "' is " +
                                                     std::string(name_of(input.desc.type)) + " " +

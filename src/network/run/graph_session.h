@@ -72,7 +72,8 @@ class GraphSession final : public SwitchableSession {
   std::uint64_t lineup() const;
 
   Prepared prepared_;
-  std::vector<std::optional<TensorDesc>> outputs_;  // of the whole batch
+  std::vector<TensorDesc> inputs_;  // of the whole batch
+  std::vector<std::optional<TensorDesc>> outputs_;
   Settings settings_;
   ExecutionPool pool_;
   std::atomic<bool> ran_ = false;
