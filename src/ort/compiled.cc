@@ -1,10 +1,10 @@
 #include "ort/compiled.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "ort/memory.h"
 
 namespace convoy::ort {
 namespace {
@@ -111,7 +111,7 @@ Result<void> Compiled::make_free(const GraphModel& model) {
   }
   // Sizes that come later need them, and ONNX Runtime frees its own.
   network_.reset();
-  malloc_trim(0);  // of the trial's weights
+  give_back_memory();  // that the trial took
   std::optional<Weights> copied;
   if (model.weights.memory == nullptr) {
     CONVOY_TRY(copied, model.weights.copied());
@@ -168,6 +168,7 @@ Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepared_for(std::ve
     }
   }
   CONVOY_TRY(std::shared_ptr<const Prepared> made, prepare(std::move(shapes)));
+  give_back_memory();
   const std::lock_guard lock(mutex_);
   prepared_.push_front(made);
   while (prepared_.size() > static_cast<std::size_t>(options_.max_shapes)) prepared_.pop_back();
@@ -184,6 +185,8 @@ Result<void> Compiled::run(OrtKernelContext* context, Profiles& profiles) {
   static constexpr std::int64_t kEmpty = 0;  // what an input without elements points to
   std::vector<Dims> shapes;
   std::vector<const void*> inputs;
+  inputs.reserve(input_places_.size());
+  if (!fixed_) shapes.reserve(input_places_.size());
   for (const std::size_t place : input_places_) {
     const OrtValue* value = nullptr;
     CONVOY_CHECK(done(api_, api_.KernelContext_GetInput(context, place, &value)));

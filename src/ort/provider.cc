@@ -1,7 +1,5 @@
 #include "ort/provider.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -10,6 +8,7 @@
 
 #include "ort/claims.h"
 #include "ort/context.h"
+#include "ort/memory.h"
 
 namespace convoy::ort {
 namespace {
@@ -95,12 +94,13 @@ Provider::Provider(const Factory& factory, ProviderOptions options, const OrtLog
         CONVOY_TRY(infos[i],
                    provider.compile(graphs[i], fused[i], provider.options_.context.write ? &contexts[i] : nullptr));
       }
+      give_back_memory();
       return {};
     });
   };
-  // The initializers that nobody needs any more are free by now, in memory that the C library keeps.
+  // The initializers that nobody needs any more are free by now.
   OnRunStart = [](OrtEp* self, const OrtRunOptions*) -> OrtStatus* {
-    if (!static_cast<Provider*>(self)->has_run_.exchange(true)) malloc_trim(0);
+    if (!static_cast<Provider*>(self)->has_run_.exchange(true)) give_back_memory();
     return nullptr;
   };
   ReleaseNodeComputeInfos = [](OrtEp*, OrtNodeComputeInfo** infos, std::size_t count) {
@@ -383,6 +383,7 @@ extern "C" {
   }
   const Api api(table);
   if (most < 1) return api.CreateStatus(kInvalidArgument, "Convoy: there is no room for an execution provider");
+  give_back_memory();  // that loading took
   return guarded(api, [&]() -> convoy::Result<void> {
     factories[0] = new Factory(api, version_of(version));
     *count = 1;
