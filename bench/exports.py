@@ -1,11 +1,11 @@
 """Models that people exported, Convoy beside ONNX Runtime: outputs and time, in one process and in turns.
 
-    python bench/exports.py FOLDER [--models GLOB ...] [--threads 1] [--rounds 7] [--seconds 0.1] [--output FILE]
+    python bench/exports.py FOLDER [--models GLOB ...] [--threads 1] [--provider] [--rounds 7] [--seconds 0.1] [--output FILE]
 
 FOLDER has NAME_HOW.onnx, as an exporter HOW made it of a model NAME, and NAME.npy, its input, or NAME_HOW.npz, its inputs by name. What counts is the median over the rounds of
 ONNX Runtime's time over Convoy's; each round gives both one block of runs that lasts about `seconds`. `difference` is the largest of all
 outputs over their largest magnitude, for integers the share of elements that differ. --output keeps the file's rows of models that are
-not run. Models that Convoy refuses are
+not run. --provider: Convoy's side is ONNX Runtime with Convoy as its execution provider. Models that Convoy refuses are
 printed, with the reason. Exit 1 where outputs differ by more than 1e-3 or a ratio is below 0.98.
 """
 import argparse
@@ -27,7 +27,7 @@ CONVOY = os.environ.get("CONVOY", str(ROOT / "build/bin/convoy"))
 sys.path.insert(0, str(ROOT / "python"))
 os.environ.setdefault("CONVOY_LIBRARY", str(ROOT / "build/lib/libconvoy.so"))
 
-import convoy  # noqa: E402  pylint: disable=wrong-import-position
+import convoy.onnxruntime  # noqa: E402  pylint: disable=wrong-import-position
 import onnxruntime  # noqa: E402  pylint: disable=wrong-import-position
 
 ERRORS_ONLY = 3  # of ONNX Runtime's log
@@ -54,12 +54,19 @@ def block(session, feed, seconds):
     return statistics.median(times)
 
 
+def runtime_session(path, options, with_convoy):
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads, settings.log_severity_level = options.threads, ERRORS_ONLY
+    if with_convoy:
+        convoy.onnxruntime.add_to(settings, threads=options.threads)
+    return onnxruntime.InferenceSession(str(path), settings)
+
+
 def row_of(path, options):
     name, how = path.stem.rsplit("_", 1)
-    theirs = onnxruntime.SessionOptions()
-    theirs.intra_op_num_threads, theirs.log_severity_level = options.threads, ERRORS_ONLY
-    sessions = {"convoy": convoy.InferenceSession(str(path), threads=options.threads, database=False),
-                "onnxruntime": onnxruntime.InferenceSession(str(path), theirs, providers=["CPUExecutionProvider"])}
+    sessions = {"convoy": runtime_session(path, options, True) if options.provider else
+                convoy.InferenceSession(str(path), threads=options.threads, database=False),
+                "onnxruntime": runtime_session(path, options, False)}
     if path.with_suffix(".npz").exists():
         feed = dict(np.load(path.with_suffix(".npz")))
     else:
@@ -81,6 +88,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--models", nargs="+", default=["*"])
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--provider", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.1)
     parser.add_argument("--remark", default="")
@@ -107,7 +115,7 @@ def main():
         commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
         doctor = json.loads(subprocess.run([CONVOY, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
         document = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-                    "command": f"python bench/exports.py FOLDER --threads {options.threads} --rounds {options.rounds} --seconds {options.seconds:g}",
+                    "command": f"python bench/exports.py FOLDER --threads {options.threads}{' --provider' * options.provider} --rounds {options.rounds} --seconds {options.seconds:g}",
                     "commit": commit, "device": doctor["processor"], "versions": {**doctor["libraries"], "onnxruntime": onnxruntime.__version__},
                     "remark": options.remark, "geometric_mean": round(mean, 3), "rows": []}
         text = json.dumps(document, indent=1)
