@@ -75,11 +75,13 @@ using Bias = ProductBias;
 // Panels read b once, and fetch it while they multiply, where oneDNN's products wait for it: with b in memory, as a
 // network has its weights, 24 to 64 rows took 0.70 to 0.90 of its time, and with b in the caches up to 1.05 (Zen 5).
 // Rows of b that lie a power of two apart fall into the same few sets of a cache; then 8 rows, too, took 0.62 to 1.03
-// there. oneDNN takes 2 us to begin: 256 x 10 times a vector, 0.3 us.
+// there. oneDNN takes 1.7 us to begin: 16 x 32 times 32 x 32 took 1.9 us and takes 0.3, 32 x 64 times 64 x 64 3.0
+// and 1.5.
 bool faster_by_panels(const MatMulShape& shape, Isa isa) {
   constexpr std::int64_t kCache = 1 << 18;  // elements in L2
-  constexpr std::int64_t kSmall = 1 << 12;  // products
-  if (isa >= Isa::avx2 && shape.b_column == 1 && shape.batches() * shape.m * shape.n * shape.k <= kSmall) return true;
+  const bool one_plain = shape.b_column == 1 && shape.batches() == 1;
+  const int small = shape.m < 4 ? 14 : isa < Isa::avx512 ? 16 : one_plain ? 19 : 18;  // bits of the number of products
+  if (isa >= Isa::avx2 && shape.batches() * shape.m * shape.n * shape.k <= std::int64_t{1} << small) return true;
   if (isa < Isa::avx512 || shape.b_row != shape.n || shape.b_column != 1 || shape.m > 64) return false;
   const bool power = std::has_single_bit(static_cast<std::uint64_t>(shape.n));
   if (power && shape.n >= 512 && shape.k >= 512 && shape.m >= 8) return true;
