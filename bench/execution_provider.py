@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Networks in ONNX Runtime, with Convoy as execution provider and without, in turns in one process each.
 
-    python bench/execution_provider.py [--networks GLOB ..] [--threads 1 2] [--seconds 0.3] [--rounds 5] [--output FILE [--resume]]
+    python bench/execution_provider.py [--networks GLOB ..] [--threads 1 2] [--forms f32] [--seconds 0.3] [--rounds 5] [--output FILE [--resume]]
 
-Networks are the zoo's (f32, batch 1) and the trained models of $CONVOY_DATA. The module and the library are those of the source and
+Networks are the zoo's (batch 1) and the trained models of $CONVOY_DATA, in f32 and in other forms of model_forms.py. The module and the library are those of the source and
 the build (PYTHONPATH, CONVOY_LIBRARY). A row has the ratio of times, its 95 % interval, first runs, memory and the outputs' difference.
 """
 
@@ -96,6 +96,21 @@ def both(model, threads, rounds, seconds):
             "interval": [middle * math.exp(-half), middle * math.exp(half)], "difference": difference}
 
 
+def in_form(path, form, work):
+    """The model's file, or why there is none."""
+    if form == "f32":
+        return str(path), None
+    sys.path.insert(0, str(ROOT / "bench"))
+    import model_forms
+
+    session = session_of(model_forms.with_constant_weights(path, work), 1, False)
+    try:
+        (name, value), = inputs_of(session).items()
+        return str(model_forms.in_form(model_forms.with_constant_weights(path, work), form, name, value.shape, work)), None
+    except Exception as error:  # of ONNX Runtime's tools, which take most models and not all
+        return None, str(error).splitlines()[0] or type(error).__name__
+
+
 def child(what, *arguments):
     done = subprocess.run([sys.executable, __file__, "--child", what, *map(str, arguments)], capture_output=True, text=True)
     if done.returncode:
@@ -107,6 +122,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", nargs="*", default=["*"])
     parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
+    parser.add_argument("--forms", nargs="*", default=["f32"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--output")
@@ -121,21 +137,27 @@ def main():
     rows = json.loads(pathlib.Path(options.output).read_text())["rows"] if options.resume and pathlib.Path(options.output).exists() else []
     with tempfile.TemporaryDirectory() as work:
         models = {name: None for name in ZOO} | {path.parent.name: str(path) for path in sorted(DATA.glob("models/*/model.onnx"))}
-        for name, path in models.items():
-            left = [threads for threads in options.threads if not any((row["network"], row["threads"]) == (name, threads) for row in rows)]
+        for name, form in ((name, form) for name in models for form in options.forms):
+            left = [threads for threads in options.threads
+                    if not any((row["network"], row["threads"], row["form"]) == (name, threads, form) for row in rows)]
             if not left or not any(fnmatch.fnmatch(name, glob) for glob in options.networks):
                 continue
+            path = models[name]
             if path is None:
                 path = f"{work}/model.onnx"
                 subprocess.run([CONVOY, "zoo", name, "-o", path], check=True, capture_output=True)
+            path, none = in_form(path, form, work)
+            if none:
+                print(name, form, "no such model:", none, flush=True)
+                continue
             for threads in left:
-                row = {"network": name, "threads": threads, **child("both", path, threads, options.rounds, options.seconds)}
+                row = {"network": name, "form": form, "threads": threads, **child("both", path, threads, options.rounds, options.seconds)}
                 row["first"] = {who: child("first", path, threads, who) for who in ("onnxruntime", "convoy")}
                 for each in row["first"].values():
                     if "failed" in each:
                         row["failed"] = each["failed"]
                 rows.append(row)
-                print(name, threads, row.get("failed") or f"{row['onnxruntime_over_convoy']:.2f} "
+                print(name, form, threads, row.get("failed") or f"{row['onnxruntime_over_convoy']:.2f} "
                       f"({row['interval'][0]:.2f} to {row['interval'][1]:.2f}), difference {row['difference']:.1e}", flush=True)
                 if options.output:
                     write(options, rows)
@@ -146,8 +168,8 @@ def main():
 
 def means_of(rows):
     means = []
-    for threads in sorted({row["threads"] for row in rows}):
-        good = [row for row in rows if row["threads"] == threads and "failed" not in row]
+    for form, threads in sorted({(row["form"], row["threads"]) for row in rows}):
+        good = [row for row in rows if (row["form"], row["threads"]) == (form, threads) and "failed" not in row]
         if not good:
             continue
 
@@ -155,7 +177,7 @@ def means_of(rows):
             return statistics.median(row["first"]["convoy"][field] / row["first"]["onnxruntime"][field] for row in good)
 
         ratios = [row["onnxruntime_over_convoy"] for row in good]
-        means.append({"threads": threads, "networks": len(ratios), "geometric_mean": math.exp(statistics.fmean(map(math.log, ratios))),
+        means.append({"form": form, "threads": threads, "networks": len(ratios), "geometric_mean": math.exp(statistics.fmean(map(math.log, ratios))),
                       "least": min(ratios), "median_peak_ratio": over("peak_bytes"), "median_anonymous_ratio": over("anonymous_bytes"),
                       "median_create_ratio": over("create_seconds")})
     return means
@@ -167,7 +189,7 @@ def write(options, rows):
     doctor = json.loads(subprocess.run([CONVOY, "doctor", "--json"], capture_output=True, text=True).stdout)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
     record = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-              "command": f"python bench/execution_provider.py --seconds {options.seconds:g} --rounds {options.rounds}", "commit": commit,
+              "command": f"python bench/execution_provider.py --forms {' '.join(options.forms)} --seconds {options.seconds:g} --rounds {options.rounds}", "commit": commit,
               "device": doctor.get("processor"), "versions": {"onnxruntime": onnxruntime.__version__}, "means": means_of(rows), "rows": rows}
     pathlib.Path(options.output).write_text(json.dumps(record, indent=1) + "\n")
 

@@ -156,6 +156,8 @@ _CHECKED = {
     "convoy_network_info": [c_void_p, POINTER(ModelInfo)],
     "convoy_session_create": [c_void_p, POINTER(Shape), c_size_t, POINTER(Options), _HANDLE],
     "convoy_network_plan": [c_void_p, POINTER(Shape), c_size_t, POINTER(Options), TextCallback, c_void_p],
+    "convoy_network_plan_within": [c_void_p, POINTER(Shape), c_size_t, POINTER(c_void_p), c_size_t, c_double, POINTER(Options), TextCallback,
+                                   c_void_p],
     "convoy_network_tune": [c_void_p, POINTER(Shape), c_size_t, POINTER(c_void_p), c_size_t, POINTER(Options), c_int32,
                             ProgressCallback, c_void_p],
     "convoy_session_execute": [c_void_p, POINTER(c_void_p), c_size_t, _HANDLE],

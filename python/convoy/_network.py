@@ -240,13 +240,25 @@ class Network:
         """Ready for sizes of the inputs, by name or in their order; None: what the model proposes."""
         return self._session(self._sizes(shapes))
 
-    def plan(self, shapes: Shapes = None) -> NetworkPlan:
-        """What preparing it for these sizes decides, as a plan file's text (docs/plans.md), whose `steps` are its lines as values."""
+    def plan(self, shapes: Shapes = None, *, inputs: Optional[Mapping[str, Any]] = None, max_error: Optional[float] = None) -> NetworkPlan:
+        """What preparing it for these sizes decides, as a plan file's text (docs/plans.md), whose `steps` are its lines as values.
+
+        With `max_error`, of a network with precision="bf16" or "f16": as much of it in that type as leaves its outputs on `inputs`
+        within that share of those in f32 (docs/plans.md, narrower types). The sizes are those of `inputs`.
+        """
         found: List[str] = []
 
         def keep(_user: Any, text: Any, size: int) -> None:
             found.append(ctypes.string_at(text, size).decode())
 
+        if (inputs is None) != (max_error is None):
+            raise TypeError("plan() takes inputs and max_error together")
+        if inputs is not None:
+            arrays = self._model.checked(inputs)
+            given, count = as_shapes([each.dims for each in arrays])
+            _c.call(_c.library.convoy_network_plan_within, self._model.handle, given, count, as_pointers([each.pointer for each in arrays]),
+                    len(arrays), max_error, byref(self._options), _c.TextCallback(keep), None)
+            return NetworkPlan(found[0])
         dims = self._sizes(shapes)
         given, count = as_shapes(None if dims is None else list(dims))
         _c.call(_c.library.convoy_network_plan, self._model.handle, given, count, byref(self._options), _c.TextCallback(keep), None)

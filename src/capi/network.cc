@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "capi/network_arguments.h"
+#include "convoy/network_precision.h"
 #include "convoy/network_tuning.h"
 #include "network/graph/onnx/import.h"
 #include "network/prepare/session.h"
@@ -147,6 +148,23 @@ convoy_status convoy_network_plan(const convoy_network* network, const convoy_sh
     CONVOY_TRY(const NetworkOptions given, read_network_options(options, Use::prepare, database));
     CONVOY_TRY(const NetworkPlan plan, network->network->plan(inputs, given));
     const std::string text = print(plan);
+    callback(user, text.c_str(), text.size());
+    return {};
+  });
+}
+
+convoy_status convoy_network_plan_within(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
+                                         const void* const* inputs, size_t input_count, double max_error,
+                                         const convoy_options* options, convoy_text_callback callback, void* user) {
+  return guarded([&]() -> Result<void> {
+    CONVOY_CHECK(present(network, "network"));
+    if (callback == nullptr) return invalid("callback is null");
+    CONVOY_TRY(const std::vector<TensorDesc> descs, read_shapes(*network->network, shapes, shape_count));
+    CONVOY_TRY(const NetworkInputs tensors, read_inputs(descs, inputs, input_count));
+    std::unique_ptr<TuningDatabase> database;
+    CONVOY_TRY(const NetworkOptions given, read_network_options(options, Use::prepare, database));
+    CONVOY_TRY(const PrecisionChoice choice, choose_precision(*network->network, {&tensors, 1}, given, max_error));
+    const std::string text = print(choice.plan);
     callback(user, text.c_str(), text.size());
     return {};
   });

@@ -421,6 +421,32 @@ TEST_F(CNetwork, AKeptPlanIsObeyed) {
 }
 
 // A database that isn't there yet knows nothing; a measured session makes it, and a later one follows it.
+TEST_F(CNetwork, APlanStaysWithinAnError) {
+  const std::vector<float> values = ramp();
+  const void* const inputs[] = {values.data()};
+  convoy_options options = CONVOY_OPTIONS_INIT;
+  options.threads = 1;
+  std::string text;
+  const auto keep = [](void* user, const char* part, size_t bytes) {
+    static_cast<std::string*>(user)->assign(part, bytes);
+  };
+  const auto plan = [&](double max_error) {
+    return convoy_network_plan_within(network, &kShape, 1, inputs, 1, max_error, &options, keep, &text);
+  };
+  EXPECT_EQ(plan(1), CONVOY_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(convoy_error()).find("precision=f32"), std::string::npos) << convoy_error();
+  options.precision = "bf16";
+  EXPECT_EQ(plan(-1), CONVOY_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(convoy_error()).find("max_error=-1"), std::string::npos) << convoy_error();
+  ASSERT_EQ(plan(0), CONVOY_OK) << convoy_error();
+  EXPECT_EQ(text.find("bf16"), std::string::npos) << text;
+  ASSERT_EQ(plan(1), CONVOY_OK) << convoy_error();
+  options.precision = nullptr;
+  options.plan = text.c_str();
+  ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error() << text;
+  EXPECT_EQ(run(values.data()), CONVOY_OK) << convoy_error();
+}
+
 TEST_F(CNetwork, TheDatabaseKeepsWhatIsMeasured) {
   const fs::path file = fs::path(testing::TempDir()) / ("capi-network-" + std::to_string(::getpid()) + ".db");
   fs::remove(file);

@@ -48,12 +48,14 @@ std::vector<convoy_shape> c_shapes(const std::vector<std::vector<std::int64_t>>&
   return made;  // of none the data are null: what the model says
 }
 
+void append(void* text, const char* part, std::size_t bytes) { static_cast<std::string*>(text)->append(part, bytes); }
+
 }  // namespace
 
 Compiled::Compiled(const Api& api, const GraphModel& model, const ProviderOptions& options)
     : api_(api),
       options_(options),
-      fixed_(model.fixed),
+      fixed_(model.fixed && !(options.max_error && model.plan.empty())),
       inputs_(model.inputs),
       outputs_(model.outputs),
       plan_(model.plan) {}
@@ -87,12 +89,9 @@ Result<void> Compiled::make_fixed(const GraphModel& model) {
   if (!prepared.ok()) return prepared.error();
   if (options_.context.write && plan_.empty()) {
     const convoy_options options = options_for_session();
-    const auto keep = [](void* text, const char* part, std::size_t bytes) {
-      static_cast<std::string*>(text)->append(part, bytes);
-    };
     std::string plan;
     const std::vector<convoy_shape> given = c_shapes(shapes);
-    CONVOY_CHECK(done(convoy_network_plan(network_.get(), given.data(), given.size(), &options, keep, &plan)));
+    CONVOY_CHECK(done(convoy_network_plan(network_.get(), given.data(), given.size(), &options, append, &plan)));
     plan_ = std::move(plan);
   }
   prepared_.push_back(std::move(*prepared));
@@ -137,10 +136,19 @@ void Compiled::bind(std::vector<std::size_t> inputs, std::vector<std::size_t> ou
   output_places_ = std::move(outputs);
 }
 
-Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepare(std::vector<Dims> shapes, bool tunes) const {
+Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepare(std::vector<Dims> shapes, bool tunes,
+                                                                    std::span<const void* const> inputs) const {
   convoy_options options = options_for_session();
   if (!tunes) options.budget_seconds = 0;
   const std::vector<convoy_shape> given = c_shapes(shapes);
+  std::string plan;
+  if (options_.max_error && plan_.empty() && !inputs.empty()) {
+    CONVOY_CHECK(done(convoy_network_plan_within(network_.get(), given.data(), given.size(), inputs.data(),
+                                                 inputs.size(), *options_.max_error, &options, append, &plan)));
+    options.plan = plan.c_str();
+    options.precision = options.how = nullptr;
+    options.budget_seconds = 0;
+  }
   convoy_session* session = nullptr;
   CONVOY_CHECK(done(convoy_session_create(network_.get(), given.data(), given.size(), &options, &session)));
   auto made = std::make_shared<Prepared>();
@@ -157,7 +165,8 @@ Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepare(std::vector<
 }
 
 // A size that is new is prepared beside runs of others; two threads that bring it at once may both prepare it.
-Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepared_for(std::vector<Dims> shapes) {
+Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepared_for(std::vector<Dims> shapes,
+                                                                         std::span<const void* const> inputs) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find(
@@ -167,7 +176,7 @@ Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepared_for(std::ve
       return prepared_.front();
     }
   }
-  CONVOY_TRY(std::shared_ptr<const Prepared> made, prepare(std::move(shapes)));
+  CONVOY_TRY(std::shared_ptr<const Prepared> made, prepare(std::move(shapes), true, inputs));
   give_back_memory();
   const std::lock_guard lock(mutex_);
   prepared_.push_front(made);
@@ -201,7 +210,7 @@ Result<void> Compiled::run(OrtKernelContext* context, Profiles& profiles) {
   if (fixed_) {
     prepared = prepared_.front();
   } else {
-    CONVOY_TRY(prepared, prepared_for(std::move(shapes)));
+    CONVOY_TRY(prepared, prepared_for(std::move(shapes), inputs));
   }
   std::vector<convoy_buffer> buffers(output_places_.size());
   for (std::size_t k = 0; k < buffers.size(); ++k) {

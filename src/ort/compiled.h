@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "convoy.h"
 #include "ort/model.h"
@@ -16,8 +17,8 @@ namespace convoy::ort {
 class Compiled {
  public:
   // Where all sizes are fixed the session is made at once, and the network is dropped behind it. Where some are free,
-  // one for likely sizes is tried: `unsupported` where Convoy can't run the nodes. The values of the model's
-  // initializers are not needed afterwards.
+  // or inputs decide how far precision goes (options.max_error), one for likely sizes is tried: `unsupported` where
+  // Convoy can't run the nodes. The values of the model's initializers are not needed afterwards.
   static Result<std::unique_ptr<Compiled>> make(const Api& api, const GraphModel& model,
                                                 const ProviderOptions& options);
 
@@ -52,8 +53,10 @@ class Compiled {
   Result<void> make_free(const GraphModel& model);
   convoy_options options_for_session() const;
   // `tunes`: for as long as the options say.
-  Result<std::shared_ptr<const Prepared>> prepare(std::vector<Dims> shapes, bool tunes = true) const;
-  Result<std::shared_ptr<const Prepared>> prepared_for(std::vector<Dims> shapes);
+  // `inputs`: what precision is tried on, where the options bound its error; none: it is not.
+  Result<std::shared_ptr<const Prepared>> prepare(std::vector<Dims> shapes, bool tunes = true,
+                                                  std::span<const void* const> inputs = {}) const;
+  Result<std::shared_ptr<const Prepared>> prepared_for(std::vector<Dims> shapes, std::span<const void* const> inputs);
   Result<void> write(OrtKernelContext* context, std::size_t k, const Dims& dims, void** data) const;
 
   const Api& api_;

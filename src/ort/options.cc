@@ -93,6 +93,11 @@ Result<ProviderOptions> read_options(const std::map<std::string, std::string>& c
       {"database", text(options.database)},
       {"how", text(options.how)},
       {"precision", text(options.precision)},
+      {"max_error",
+       [&](const std::string& name, const std::string& value) -> Result<void> {
+         CONVOY_TRY(options.max_error, number(name, value, 0.0, "a number is wanted, of at least 0"));
+         return {};
+       }},
       {"math", text(options.math)},
       {"objective", text(options.objective)},
       {"activation_limit", count(options.activation_limit, 0)},
@@ -113,6 +118,9 @@ Result<ProviderOptions> read_options(const std::map<std::string, std::string>& c
       return Error{ErrorCode::invalid_argument, ("there is no option '" + name + "'; there are ").append(known)};
     }
     CONVOY_CHECK(reader->second(name, value));
+  }
+  if (options.max_error && (options.precision.empty() || options.precision == "f32")) {
+    return bad("max_error", "", "it needs precision=bf16 or f16");
   }
   // oneDNN has threads of its own, OpenMP's.
   if (options.on_runtimes_threads) options.engines = (options.engines.empty() ? "*" : options.engines) + ",!onednn.*";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "convoy.h"
@@ -16,6 +17,7 @@ struct ProviderOptions {
   int max_shapes = 16;               // that a set of nodes keeps sessions of
   double tune_seconds = 0;           // measured for so long where a session is made; 0: not
   std::string engines, rules, plan, database, how, precision, math, objective;  // "": convoy_options' default
+  std::optional<double> max_error;  // that `precision` may make, as convoy_network_plan_within has it
   std::int64_t activation_limit = -1, weight_limit = -1;
   bool deterministic = false;
   // Of the session: whether it writes a model with what was compiled in its nodes, where, and whether into the model's

@@ -1,9 +1,12 @@
 """The conformance cases, the cases from the field and the trained models through ONNX Runtime with Convoy in it: whatever ONNX
-Runtime alone passes, passes."""
+Runtime alone passes, or `convoy conformance`, passes. And the zoo, in f32, in f16 and quantized: the answers are ONNX Runtime's."""
 
 import os
 import pathlib
+import re
+import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import onnx
@@ -12,8 +15,17 @@ import onnxruntime
 
 import convoy.onnxruntime
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import model_forms  # noqa: E402
+
+CONVOY = os.environ.get("CONVOY", str(ROOT / "build/bin/convoy"))
 DATA = pathlib.Path(os.environ.get("CONVOY_DATA", pathlib.Path(__file__).resolve().parents[3] / "shared/data"))
 SKIPPED = 77
+# Forms, and what outputs may differ by, of the largest: f16 is rounded after other nodes, and a quantized network steps over.
+ZOO = {"mobilenet_v2": ["f32", "f16"], "resnet18": ["f32", "f16", "qdq"], "squeezenet1_1": ["f32", "f16", "qdq"], "yolo_tiny": ["f32", "f16"]}
+ALLOWED = {"f32": 1e-4, "f16": 1e-2, "qdq": 3e-2}
+SIZE = (1, 3, 64, 64)
 
 
 def read(folder, kind):
@@ -59,6 +71,32 @@ def attempt(model, inputs, outputs, with_convoy):
         return str(error)
 
 
+def passed_alone(folder):
+    """The cases that Convoy's own command passes. Before 1.32 ONNX Runtime can't load models of opset 27, and joins a Pad with a MaxPool
+    wrongly before Convoy sees them: there they are not compared."""
+    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 32):
+        return set()
+    printed = subprocess.run([CONVOY, "conformance", str(folder)], capture_output=True, text=True).stdout
+    return set(re.findall(r"^passed +(\S+)", printed, re.MULTILINE))
+
+
+def zoo():
+    """How many networks of the zoo are wrong."""
+    wrong = 0
+    feed = np.random.default_rng(5).random(SIZE, np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, forms in ZOO.items():
+            subprocess.run([CONVOY, "zoo", name, "-o", f"{folder}/{name}.onnx"], check=True, capture_output=True)
+            for form in forms:
+                path = model_forms.in_form(f"{folder}/{name}.onnx", form, onnx.load(f"{folder}/{name}.onnx").graph.input[0].name, SIZE, folder)
+                want, got = (run(path, [feed], with_convoy)[0] for with_convoy in (False, True))
+                difference = float(np.abs(got - want).max() / np.abs(want).max())
+                if not difference <= ALLOWED[form]:
+                    wrong += 1
+                    print(f"FAILED {name} in {form}: differs by {difference:.2g} of the largest")
+    return wrong
+
+
 def main():
     folders = [DATA / name for name in ("conformance", "field", "models")]
     if not all(folder.is_dir() for folder in folders):
@@ -66,6 +104,7 @@ def main():
         return SKIPPED
     counts = {"passed": 0, "passed by both": 0, "worse": 0}
     for folder in folders:
+        known = passed_alone(folder)
         for model in sorted(folder.rglob("model.onnx")):
             for data in sorted(model.parent.glob("test_data_set_*")):
                 try:
@@ -76,11 +115,12 @@ def main():
                 beside = attempt(model, inputs, outputs, with_convoy=True)
                 counts["passed"] += not beside
                 counts["passed by both"] += not beside and not alone
-                if beside and not alone:
+                if beside and (not alone or str(model.parent.relative_to(folder)) in known):
                     counts["worse"] += 1
                     print(f"FAILED {model.parent.relative_to(DATA)}: {beside}")
+    counts["wrong of the zoo"] = zoo()
     print(counts)
-    return 1 if counts["worse"] or not counts["passed"] else 0
+    return 1 if counts["worse"] or counts["wrong of the zoo"] or not counts["passed"] else 0
 
 
 if __name__ == "__main__":

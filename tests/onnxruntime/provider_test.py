@@ -260,9 +260,29 @@ class Provider(unittest.TestCase):
                                ({"threads": -1}, "threads='-1'"), ({"thread_pool": "mine"}, "convoy or onnxruntime"),
                                ({"plan": "/nowhere.plan"}, "plan='/nowhere.plan'.*cannot be opened"),
                                ({"engines": "cpu.gem"}, "did you mean cpu.gemm"), ({"precision": "f17"}, "f17"),
-                               ({"max_shapes": 0}, "max_shapes='0'")]:
+                               ({"max_shapes": 0}, "max_shapes='0'"), ({"max_error": 0.1}, "max_error.*precision=bf16 or f16"),
+                               ({"max_error": -1, "precision": "bf16"}, "max_error='-1'")]:
             with self.subTest(options), self.assertRaisesRegex(Exception, words):
                 session(small(), **options)
+
+    def test_precision_stays_within_an_error(self):
+        def wide(batch):
+            nodes = [helper.make_node("Conv", [a, f"w{k}"], [b], pads=[0, 0, 0, 0]) for k, (a, b) in enumerate(["xc", "cd", "dy"])]
+            return model(nodes, [tensor("x", [batch, 128, 28, 28])], [tensor("y", [batch, 128, 28, 28])],
+                         [weights(f"w{k}", 128, 128, 1, 1) for k in range(3)])
+
+        feeds = {"x": RANDOM.standard_normal((1, 128, 28, 28)).astype(np.float32)}
+        expected = session(wide(1), with_convoy=False).run(None, feeds)[0]
+        for made in (wide(1), wide("n")):
+            errors = {}
+            for bound in (None, 1, 1e-6):
+                options = {"precision": "bf16", "threads": 1, **({} if bound is None else {"max_error": bound})}
+                got = session(made, **options).run(None, feeds)[0]
+                errors[bound] = np.linalg.norm(got - expected) / np.linalg.norm(expected)
+            self.assertGreater(errors[None], 1e-4)
+            if "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text():  # elsewhere it may not be worth while
+                self.assertGreater(errors[1], 1e-4)
+            self.assertLess(errors[1e-6], 1e-5)
 
     def test_with_a_plan_of_another_network_the_runtime_goes_on_without(self):
         path = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"provider-{os.getpid()}.plan"

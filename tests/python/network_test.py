@@ -239,6 +239,20 @@ def test_a_plan_is_written_and_obeyed(rng):
     assert any("threads" in warning for warning in lenient.warnings)
 
 
+def test_a_plan_stays_within_an_error(rng):
+    x = {"input": rng.standard_normal((1, 3, 64, 64), dtype=np.float32)}
+    given = {"threads": 1, "database": False}
+    network = convoy.Network("zoo:squeezenet1_1", precision="bf16", **given)
+    exact, (name,) = convoy.Network("zoo:squeezenet1_1", **given).run(x), [value.name for value in network.outputs]
+    plans = {bound: network.plan(inputs=x, max_error=bound) for bound in (0, 1)}
+    assert "bf16" not in plans[0]
+    for bound, plan in plans.items():
+        got = convoy.Network("zoo:squeezenet1_1", plan=plan, **given).run(x)[name]
+        assert np.linalg.norm(got - exact[name]) <= (bound + 1e-5) * np.linalg.norm(exact[name])
+    with pytest.raises(TypeError, match="inputs and max_error together"):
+        network.plan(max_error=0.1)
+
+
 def test_a_plan_has_steps():
     network = convoy.Network("zoo:resnet18", threads=2, database=False, how="uniform:nchw16c")
     plan = network.plan({"input": (1, 3, 64, 64)})
