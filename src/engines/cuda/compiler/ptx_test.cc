@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -160,6 +161,25 @@ TEST_F(PtxOnGpu, LoadsAndStores) {
   }
   const auto words = fetch<unsigned>(static_cast<std::byte*>(to) + 96 * 16, 256);
   for (int i = 0; i < 256; ++i) EXPECT_EQ(words[i], in[i]);
+}
+
+TEST_F(PtxOnGpu, PowersAndReciprocals) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  std::vector<float> in = {-kInf, kInf, 0.0f, -126.5f};
+  for (int i = -62; i < 62; ++i) in.push_back(static_cast<float>(i) * 1.37f);
+  void *from = put(in), *to = room(2 * in.size() * sizeof(float));
+  run("powers_and_reciprocals", {.block = {.x = static_cast<unsigned>(in.size())}}, {&from, &to});
+  const auto out = fetch<float>(to, 2 * in.size());
+  for (std::size_t i = 4; i < in.size(); ++i) {
+    if (in[i] == 0) continue;
+    EXPECT_NEAR(out[i] / std::exp2(in[i]), 1, 1e-6) << in[i];
+    EXPECT_NEAR(out[in.size() + i] * in[i], 1, 1e-6) << in[i];
+  }
+  EXPECT_EQ(out[0], 0);
+  EXPECT_EQ(out[1], kInf);
+  EXPECT_EQ(out[3], 0);  // subnormal
+  EXPECT_EQ(out[in.size()], 0);
+  EXPECT_EQ(out[in.size() + 2], kInf);
 }
 
 TEST_F(PtxOnGpu, CopiesFillWithZeros) {

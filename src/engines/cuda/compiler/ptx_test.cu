@@ -39,6 +39,12 @@ extern "C" __global__ void accesses(const uint4* in, uint4* out) {
   for (int k = i; k < 128; k += 32) words[k] = load_shared_f32(shared_address(shared) + 4 * k);
 }
 
+// out[i] = 2^in[i] and, behind them, 1 / in[i].
+extern "C" __global__ void powers_and_reciprocals(const float* in, float* out) {
+  out[threadIdx.x] = ex2_approx_ftz(in[threadIdx.x]);
+  out[blockDim.x + threadIdx.x] = rcp_approx_ftz(in[threadIdx.x]);
+}
+
 // Thread i copies i % 17, i % 9 and i % 5 bytes of its 16, 8 and 4.
 extern "C" __global__ void copies(const char* in, char* out) {
   __shared__ __align__(16) char shared[32 * 28];

@@ -35,6 +35,19 @@ __device__ __forceinline__ unsigned cvt_bf16x2_f32(float high, float low) {
   return bits;
 }
 
+// --- 2^v and 1 / v in one instruction each, to some 2^-22 of the value; what is subnormal counts as 0.
+
+__device__ __forceinline__ float ex2_approx_ftz(float v) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));
+  return power;
+}
+__device__ __forceinline__ float rcp_approx_ftz(float v) {
+  float reciprocal;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(v));
+  return reciprocal;
+}
+
 // --- Loads and stores. A 16-bit load into a 32-bit register saves the conversion that the compiler adds to a short.
 
 __device__ __forceinline__ unsigned load_global_nc_u16(const void* p) {

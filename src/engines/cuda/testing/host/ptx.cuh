@@ -105,11 +105,11 @@ static inline int __syncthreads_or(int value) {
   __syncthreads();
   return any;
 }
-#define __expf std::exp  // the C library has a function of that name
-static inline float __fdividef(float a, float b) { return a / b; }
 
 // ---- PTX's
 
+static inline float ex2_approx_ftz(float v) { return std::exp2(v); }
+static inline float rcp_approx_ftz(float v) { return 1.0f / v; }
 static inline float cvt_f32_f16(unsigned short bits) { return float_of_f16(bits); }
 static inline unsigned short cvt_f16_f32(float v) { return f16_of_float(v); }
 static inline unsigned short cvt_bf16_f32(float v) { return bf16_of_float(v); }
@@ -153,6 +153,7 @@ void cp_async(unsigned to, const void* from, int bytes = size) {
 }
 #define CP_ASYNC_16(to, from, bytes) cp_async<16>(to, from, bytes)
 static inline void cp_async_commit() {}
+static inline void fence_proxy_async() {}  // everything is there at once
 template <int pending>
 void cp_async_wait() {}
 
@@ -166,7 +167,6 @@ void no_copy_engine(Any...) {
 #define mbarrier_wait no_copy_engine
 #define mbarrier_arrive_expect_tx no_copy_engine
 #define fence_mbarrier_init no_copy_engine
-#define fence_proxy_async no_copy_engine
 #define cp_async_bulk no_copy_engine
 #define cp_async_bulk_store no_copy_engine
 #define cp_async_bulk_commit no_copy_engine
