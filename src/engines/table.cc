@@ -15,6 +15,7 @@
 #include "engines/cuda/pointwise/pointwise.h"
 #include "engines/cuda/reference/reference.h"
 #include "engines/cuda/stem/stem.h"
+#include "engines/cuda/volume/volume.h"
 #include "engines/cudnn/cudnn.h"
 #include "engines/on_copies/on_copies.h"
 #include "engines/onednn/onednn.h"
@@ -33,6 +34,7 @@ const std::vector<const Engine*>& all_engines() {
     all->push_back(&cuda::depthwise_engine());
     all->push_back(&cuda::pointwise_engine());
     all->push_back(&cuda::stem_engine());
+    all->push_back(&cuda::volume_engine());
     all->push_back(&cuda::integer_engine());
     for (const auto provided : {onednn::engines(), cudnn::engines()}) {
       all->insert(all->end(), provided.begin(), provided.end());
