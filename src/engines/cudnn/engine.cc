@@ -114,7 +114,7 @@ class BackendEngine final : public Engine,
     if (!asked) return std::nullopt;
     Survey& survey = **asked;
     if (survey.graph() == nullptr || index_ >= survey.graph()->engine_count()) return std::nullopt;
-    const double first = first_choice_seconds(problem, *request.cuda);
+    const double first = first_choice_seconds(problem, *request.cuda, index_);
     const int known = std::min(steps, Survey::kParts);
     const auto place = survey.named(index_, known);
     if (!place && known < Survey::kParts) {

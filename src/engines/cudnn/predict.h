@@ -15,6 +15,8 @@ double predict(const ConvProblem& problem, Survey& survey, std::int64_t engine, 
 
 // The guess for the first choice, which asks nobody, and what it makes of the place in the heuristics' order.
 double first_choice_seconds(const ConvProblem& problem, const CudaDevice& device);
+// The same of an engine that would be the first choice, which may be known to be slow for such a problem.
+double first_choice_seconds(const ConvProblem& problem, const CudaDevice& device, std::int64_t engine);
 double at_rank(double first_choice_seconds, std::size_t rank);
 
 }  // namespace convoy::cudnn
