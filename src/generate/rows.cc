@@ -19,8 +19,10 @@ void Writer::rows() {
   if (window) {
     text_ += "  if (own >= static_cast<U>(count)) return;\n  const U i = own;\n";
   } else {
-    text_ += fmt::format("  __shared__ C exchange[{}];\n",
-                         static_cast<int>(kernel_.block) * (vectors_kept() ? schedule_.vector : 1));
+    if (!joins_in_a_warp()) {
+      text_ += fmt::format("  __shared__ C exchange[{}];\n",
+                           static_cast<int>(kernel_.block) * (vectors_kept() ? schedule_.vector : 1));
+    }
     text_ += "  const bool active = own < static_cast<U>(count);\n  const U i = active ? own : 0;\n";
   }
   text_ += positions_text(space_, 0, kept_, "i", schedule_.along_folded ? 1 : schedule_.vector, "  ");
@@ -30,11 +32,51 @@ void Writer::rows() {
   }
   for (const auto& [i, body] : then_) bodies.push_back(&body);
   for (const int value : needed(bodies, false)) load(value, "  ");
+  keep();
   for (std::size_t i = 0; i < folded_.size(); ++i) fold(i);
   stores();
 }
 
+void Writer::keep() {
+  if (schedule_.turns == 0) return;
+  std::map<int, int> loops;  // in which a load is needed
+  for (const Body& body : folded_) {
+    for (const int value : needed({&body}, true)) ++loops[value];
+  }
+  for (const int value : needed(results_of_each(), true)) ++loops[value];
+  for (const auto& [value, count] : loops) {
+    if (count > 1) kept_loads_.insert(value);
+  }
+  if (kept_loads_.empty()) return;
+  for (const int value : kept_loads_) {
+    text_ += fmt::format("  C kept{}[{}][{}];\n", value, schedule_.turns, width(value));
+  }
+  turns();
+  for (const int value : kept_loads_) text_ += load_into(fmt::format("kept{}[t]", value), value, width(value), "    ");
+  text_ += "  }\n";
+}
+
+// The beginning of a loop over the thread's vectors, t of them and f of all.
+void Writer::turns() {
+  text_ += fmt::format(
+      "  _Pragma(\"unroll\")\n  for (int t = 0; t < {}; ++t) {{\n"
+      "    const U f = static_cast<U>(row + t * {});\n    if (f >= static_cast<U>({})) break;\n",
+      schedule_.turns, schedule_.rows, schedule_.folded);
+  text_ += positions_text(space_, kept_, space_.rank(), "f", schedule_.along_folded ? schedule_.vector : 1, "    ");
+}
+
 void Writer::loop(const std::vector<const Body*>& bodies) {
+  if (!kept_loads_.empty()) {
+    turns();
+    for (const int value : needed(bodies, true)) {
+      if (kept_loads_.contains(value)) {
+        text_ += fmt::format("    C(&v{0})[{1}] = kept{0}[t];\n", value, width(value));
+      } else {
+        load(value, "    ");
+      }
+    }
+    return;
+  }
   if (schedule_.rows == 1 && schedule_.folded <= 32) text_ += "  _Pragma(\"unroll\")\n";
   text_ += fmt::format("  for (U f = row; f < static_cast<U>({}); f += {}) {{\n", schedule_.folded, schedule_.rows);
   text_ += positions_text(space_, kept_, space_.rank(), "f", schedule_.along_folded ? schedule_.vector : 1, "    ");
@@ -60,7 +102,10 @@ void Writer::fold(std::size_t index) {
         fmt::format("  _Pragma(\"unroll\") for (int k = 1; k < {}; ++k) {} = {};\n", count, first, joined(first, sum));
   }
   const int left = vectors_kept() ? count : 1;
-  if (schedule_.rows > 1) {
+  if (schedule_.rows > 1 && joins_in_a_warp()) {
+    text_ += fmt::format("  join_neighbours<{}>(s{}[0], [](C a, C b) {{ return {}; }});\n", schedule_.rows, index,
+                         joined("a", "b"));
+  } else if (schedule_.rows > 1) {
     text_ += fmt::format(
         "  join_rows<{}, {}, {}>(reinterpret_cast<C(&)[{}]>(s{}), exchange, row, lane, [](C a, C b) {{ return {}; "
         "}});\n",
@@ -73,16 +118,18 @@ void Writer::fold(std::size_t index) {
   }
 }
 
-void Writer::stores() {
+std::vector<const Body*> Writer::results_of_each() const {
   std::vector<const Body*> each;
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    if (reads_folded(space_, space_.stores[i])) each.push_back(&results_[i]);
+  }
+  return each;
+}
+
+void Writer::stores() {
   std::vector<std::size_t> of_each, of_kept;
   for (std::size_t i = 0; i < results_.size(); ++i) {
-    if (reads_folded(space_, space_.stores[i])) {
-      each.push_back(&results_[i]);
-      of_each.push_back(i);
-    } else {
-      of_kept.push_back(i);
-    }
+    (reads_folded(space_, space_.stores[i]) ? of_each : of_kept).push_back(i);
   }
   const bool window = schedule_.rows == 1;
   if (!of_kept.empty()) {
@@ -92,7 +139,7 @@ void Writer::stores() {
   }
   if (of_each.empty()) return;
   if (!window) text_ += "  if (!active) return;\n";
-  loop(each);
+  loop(results_of_each());
   for (const std::size_t i : of_each) store(i, "    ");
   text_ += "  }\n";
 }

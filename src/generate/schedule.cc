@@ -24,7 +24,8 @@ namespace {
 constexpr std::int64_t kBlock = 256;
 // Half of what an H100 has at once: each has one load of 16 bytes under way, and the memory wants 2 MB of them.
 constexpr std::int64_t kEnoughThreads = 131072;
-constexpr std::int64_t kShort = 16;  // dims that are no reason for tiles
+constexpr std::int64_t kShort = 16;     // dims that are no reason for tiles
+constexpr std::int64_t kMostTurns = 4;  // of 8 values in f32, which are registers
 
 // The step of the access that folds are of, along a dim.
 std::int64_t step_of_first(const Lowered& space, int dim) {
@@ -118,6 +119,16 @@ std::optional<Schedule> multiplying(const Computation& computation, const Lowere
   return schedule;
 }
 
+// Fewer threads than there are folded vectors, where all of them then have something to do and there are enough still.
+std::int64_t busy_rows(std::int64_t rows, const Schedule& schedule) {
+  const auto places = [&](std::int64_t count) { return count * ((schedule.folded + count - 1) / count); };
+  std::int64_t best = rows;
+  for (std::int64_t fewer = rows / 2; fewer > 1 && fewer * kMostTurns >= schedule.folded; fewer /= 2) {
+    if (schedule.kept * fewer >= kEnoughThreads && places(fewer) < places(best)) best = fewer;
+  }
+  return best;
+}
+
 }  // namespace
 
 Schedule schedule_of(const Computation& computation, const Lowered& space) {
@@ -149,7 +160,9 @@ Schedule schedule_of(const Computation& computation, const Lowered& space) {
     const auto most = static_cast<std::uint64_t>(std::clamp<std::int64_t>(schedule.folded, 1, 1024));
     const bool few = schedule.kept < 264 && schedule.folded >= 4096;  // two blocks for each multiprocessor of an H100
     if (few) block = 1024;
-    rows = std::min(block, static_cast<std::int64_t>(std::bit_ceil(most)));
+    rows = busy_rows(std::min(block, static_cast<std::int64_t>(std::bit_ceil(most))), schedule);
+    const std::int64_t turns = (schedule.folded + rows - 1) / rows;
+    if (rows > 1 && turns <= kMostTurns) schedule.turns = static_cast<int>(turns);
   } else if (has_folds) {
     while (schedule.kept * rows < kEnoughThreads && rows * 10 <= schedule.folded && rows < kBlock) rows *= 2;
   }

@@ -18,6 +18,7 @@ struct Schedule {
   int vector = 1;
   std::int64_t kept = 1, folded = 1;    // positions, in vectors
   int rows = 1, lanes = 256;            // threads
+  int turns = 0;                        // vectors of folded positions a thread, which it keeps; 0: too many
   int tiled = -1, across = -1;          // the load, and the dim along which it lies; -1: no tiles
   int product_rows = -1, columns = -1;  // of a product of two loads: the dims of its tile; -1: it is none
   int left = -1, right = -1;            // the load with rows, with columns

@@ -62,10 +62,16 @@ class Writer {
   // Positions of the dims that no tile has, counted by `rest`.
   void outer_positions(int one, int other);
   void rows();
+  // Loads that several loops over folded positions need are there once, in kept<load>[turn].
+  void keep();
+  void turns();
   void loop(const std::vector<const Body*>& bodies);
   // s<index>[..] = the fold; one value, or a vector's of kept positions.
   void fold(std::size_t index);
   void stores();
+  // Results that are stored for each folded position.
+  std::vector<const Body*> results_of_each() const;
+  bool joins_in_a_warp() const { return schedule_.along_folded && schedule_.rows <= 32; }
 
   const Computation& computation_;
   const Lowered& space_;
@@ -74,6 +80,7 @@ class Writer {
   int kept_;
   std::vector<Body> starts_, joins_, folded_, results_;
   std::map<std::size_t, Body> then_;
+  std::set<int> kept_loads_;
   Kernel kernel_;
 };
 

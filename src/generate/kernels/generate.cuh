@@ -189,3 +189,10 @@ __device__ __forceinline__ void join_rows(C (&v)[V], C* exchange, int row, int l
 #pragma unroll
   for (int i = 0; i < V; ++i) v[i] = exchange[i * apart + lane];
 }
+// The same of at most 32 rows that are neighbours in a warp; all threads of the block take part.
+template <int rows, class C, class Join>
+__device__ __forceinline__ void join_neighbours(C& v, const Join& join) {
+#pragma unroll
+  for (int half = rows / 2; half > 0; half /= 2) v = join(v, __shfl_down_sync(0xffffffffu, v, half, rows));
+  v = __shfl_sync(0xffffffffu, v, 0, rows);
+}

@@ -153,3 +153,29 @@ int parameters(void (*)(Parameters...)) {
 }  // namespace walk
 
 static inline void __syncthreads() { walk::pause(); }
+
+// ---- warps, whose threads meet with the whole block
+
+namespace walk {
+static unsigned long long shown[kMostThreads];
+template <class T>
+T of_thread(T v, unsigned thread) {
+  static_assert(sizeof v <= sizeof shown[0], "no such shuffle");
+  std::memcpy(&shown[threadIdx.x], &v, sizeof v);
+  pause();
+  T other;
+  std::memcpy(&other, &shown[thread], sizeof v);
+  pause();
+  return other;
+}
+}  // namespace walk
+template <class T>
+T __shfl_down_sync(unsigned, T v, unsigned by, int width) {
+  const unsigned own = threadIdx.x, count = static_cast<unsigned>(width);
+  return walk::of_thread(v, own % count + by < count ? own + by : own);
+}
+template <class T>
+T __shfl_sync(unsigned, T v, int lane, int width) {
+  const unsigned count = static_cast<unsigned>(width);
+  return walk::of_thread(v, threadIdx.x / count * count + static_cast<unsigned>(lane));
+}
