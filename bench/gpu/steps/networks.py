@@ -7,8 +7,8 @@ import threading
 from peer_networks import AUTOTUNED, cells
 from steps import harness
 
-# What is measured together, each group beside a captured graph: the quick ones first, and apart what may take its row along.
-GROUPS = (["graph", "jit", "onnxruntime"], ["convoy"], ["compile", "called"], ["onnxruntime-unfused"], ["convoy-measured"])
+# What is measured together, each group beside a captured graph: what the ratios are of first, and apart what may take its row along.
+GROUPS = (["graph", "jit", "onnxruntime", "convoy"], ["compile", "called"], ["onnxruntime-unfused"], ["convoy-measured"])
 
 
 class Serving:
@@ -47,7 +47,7 @@ class Serving:
 
 
 class Networks(harness.Step):
-    """whole networks: a captured graph, torch.jit, ONNX Runtime, then Convoy, then torch.compile, in turns, and the floors"""
+    """whole networks: a captured graph, torch.jit, ONNX Runtime and Convoy in turns, then torch.compile, and the floors"""
     SECONDS = 120  # a row
 
     def units(self):
