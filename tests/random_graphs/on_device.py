@@ -1,6 +1,7 @@
-"""Random graphs on a GPU against f64 with error bounds (bounded.py), in one process. A line of JSON a seed.
+"""Random graphs on a GPU against f64 with error bounds (bounded.py), in one process. A line of [FIRST, COUNT] comes in, one of what was found of
+each seed goes out.
 
-    on_device.py FIRST COUNT [DEVICE]      $CONVOY_RANDOM_TYPE says the type, $CONVOY_LIBRARY and PYTHONPATH which Convoy
+    on_device.py [DEVICE]      $CONVOY_RANDOM_TYPE says the type, $CONVOY_LIBRARY and PYTHONPATH which Convoy
 
 Every second graph runs with layouts and fusions as given (uniform:nchw). Where PyTorch is there and no step runs on the processor, inputs and
 outputs lie on the GPU between NaN bytes, which must still be there behind the run.
@@ -86,10 +87,10 @@ def check(seed, device):
 
 
 def main():
-    first, count = int(sys.argv[1]), int(sys.argv[2])
-    for seed in range(first, first + count):
+    for line in sys.stdin:
+        first, count = json.loads(line)
         with np.errstate(all="ignore"):
-            print(json.dumps(check(seed, sys.argv[3] if len(sys.argv) > 3 else "cuda")), flush=True)
+            print(json.dumps({"seeds": [check(seed, sys.argv[1] if len(sys.argv) > 1 else "cuda") for seed in range(first, first + count)]}), flush=True)
 
 
 if __name__ == "__main__":

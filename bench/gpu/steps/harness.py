@@ -4,6 +4,7 @@ import math
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import threading
 
@@ -32,6 +33,39 @@ def command(arguments, seconds=UNIT_SECONDS, **environment):
         return 124, (late.stdout or b"").decode(errors="replace"), f"ended after {seconds} s"
     except FileNotFoundError as missing:
         return 127, "", str(missing)
+
+
+def ask(program, unit, seconds=UNIT_SECONDS, **environment):
+    """What a Python program that answers a line of JSON with another says to the unit. It stays for the calling thread's next one; one that
+    ended or took too long is started anew then."""
+    workers = PLACE.__dict__.setdefault("workers", {})
+    key = (str(program), tuple(sorted(environment.items())))
+    if key not in workers or workers[key].poll() is not None:
+        said = tempfile.TemporaryFile("w+")
+        workers[key] = subprocess.Popen([sys.executable, program], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
+                                        env=environment_of(environment))
+        workers[key].said = said
+    worker = workers[key]
+    late = threading.Timer(seconds, worker.kill)
+    late.start()
+    try:
+        print(json.dumps(unit), file=worker.stdin, flush=True)
+        answer = worker.stdout.readline()
+    except BrokenPipeError:
+        answer = ""
+    late.cancel()
+    if answer:
+        return json.loads(answer)
+    code = worker.wait()
+    worker.said.seek(0)
+    return {"rows": [], "broken": {"exit_code": code, "stderr": worker.said.read()[-1500:]}}
+
+
+def end_workers():
+    """Those that ask() started for the calling thread."""
+    for worker in PLACE.__dict__.pop("workers", {}).values():
+        worker.stdin.close()
+        worker.wait()
 
 
 def convoy(what, texts, *flags, seconds=UNIT_SECONDS, **environment):

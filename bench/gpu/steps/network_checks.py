@@ -2,18 +2,20 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
 import time
 
-from steps import harness
+from steps import harness, unit_tests
 
 DATA = harness.HERE / "data" if harness.BUNDLED else pathlib.Path(os.environ.get("CONVOY_DATA", harness.HERE.parent / "shared/data"))
 SHARDS = 10
 GRAPHS, GRAPHS_A_UNIT = 500, 10
 FIRST_SEED = 5000
 SANITIZED = ("squeezenet1_1", "mobilenet_v2", "efficientnet_b0")
+SANITIZER_FOUND = 9  # the exit code where it found something
 OWN_ENGINES = SANITIZED[1:]  # run by Convoy's engines alone: racecheck ends in cuDNN's kernels
 
 
@@ -21,6 +23,15 @@ def run(model, *flags, device="cuda", seconds=harness.UNIT_SECONDS, **environmen
     """What convoy run tells of a network on the device, or why it doesn't."""
     code, out, err = harness.command([harness.CONVOY, "run", model, "--device", device, "--no-db", "--json", *flags], seconds, **environment)
     return json.loads(out) if code == 0 else {"broken": {"exit_code": code, "stderr": err[-1500:]}}
+
+
+def linked_cases(shard, folder):
+    """A part of the conformance cases and of those from the field, in the folder."""
+    cases = sorted(path.parent for root in (DATA / "conformance", DATA / "field") if root.exists() for path in root.rglob("model.onnx"))
+    for case in cases[shard::SHARDS]:
+        link = pathlib.Path(folder) / case.relative_to(DATA)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(case)
 
 
 class Conformance(harness.Step):
@@ -31,13 +42,8 @@ class Conformance(harness.Step):
         return list(range(SHARDS))
 
     def run(self, shard):
-        folders = [DATA / "conformance", DATA / "field"]
-        cases = sorted(path.parent for folder in folders if folder.exists() for path in folder.rglob("model.onnx"))
         with tempfile.TemporaryDirectory() as folder:
-            for case in cases[shard::SHARDS]:
-                link = pathlib.Path(folder) / case.relative_to(DATA)
-                link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to(case)
+            linked_cases(shard, folder)
             code, out, err = harness.command([harness.CONVOY, "conformance", folder, "--device", "cuda", "--threads", "1", "--json"])
         try:
             return {"cases": json.loads(out)["cases"]}
@@ -62,13 +68,13 @@ class Random(harness.Step):
         kind, first, count = unit
         module = {"PYTHONPATH": str(harness.HERE / "python"), "CONVOY_LIBRARY": str(harness.ROOT / "lib/libconvoy.so"), "CONVOY_RANDOM_TYPE": kind,
                   "OMP_NUM_THREADS": "1"}
-        code, out, err = harness.command([sys.executable, harness.HERE / "tests/random_graphs/on_device.py", first, count], **module)
-        seeds = [json.loads(line) for line in out.splitlines()]
+        told = harness.ask(harness.HERE / "tests/random_graphs/on_device.py", [first, count], **module)
+        seeds = told.get("seeds", [])
         found = {"unit": unit, **{key: sum(seed[key] for seed in seeds) for key in ("runs", "outputs", "guarded")},
                  "wrong": [[seed["seed"], *seed["wrong"]] for seed in seeds if seed["wrong"]],
                  "on_processor": [[seed["seed"], *seed["on_processor"]] for seed in seeds if seed["on_processor"]]}
-        if code != 0:
-            found["broken"] = {"behind": len(seeds), "exit_code": code, "stderr": err[-1500:]}
+        if "broken" in told:
+            found["broken"] = told["broken"]
         return found
 
     def summary(self, rows):
@@ -102,23 +108,39 @@ class Volume(harness.Step):
 
 
 class Sanitized(harness.Step):
-    """compute-sanitizer on runs of three networks: memcheck of all kernels, racecheck of Convoy's own"""
+    """compute-sanitizer on three networks, a quantized one, the conformance cases and cuda.integer's test: memcheck of all kernels, racecheck of Convoy's own"""
     jobs = 6
 
     def units(self):
-        return [["memcheck", network] for network in SANITIZED] + [["racecheck", network] for network in OWN_ENGINES]
+        own = [["racecheck", "network", network] for network in OWN_ENGINES]
+        return ([["memcheck", "quantized", "squeezenet1.1-7:qdq"], ["memcheck", "program", "cuda_integer_test"], ["racecheck", "program", "cuda_integer_test"]]
+                + [[tool, "cases", shard] for tool in ("memcheck", "racecheck") for shard in range(SHARDS)]
+                + [["memcheck", "network", network] for network in SANITIZED] + own)
 
     def run(self, unit):
-        tool, network = unit
+        tool, kind, what = unit
         if shutil.which("compute-sanitizer") is None:
-            return {"tool": tool, "network": network, "not_run": "there is no compute-sanitizer here"}
-        own = ["--engines", "cuda.*"] if tool == "racecheck" else []
-        code, out, err = harness.command(["compute-sanitizer", "--tool", tool, "--error-exitcode", 9, harness.CONVOY, "run", f"zoo:{network}", "--random-inputs",
-                                          "--precision", "f16", "--device", "cuda", "--no-db", "--repeat", 2, "--warmup", 1, *own])
-        return {"tool": tool, "network": network, "exit_code": code, "tail": (out + err)[-400:]}
+            return {"unit": unit, "not_run": "there is no compute-sanitizer here"}
+        flags = ["--device", "cuda", *(["--engines", "cuda.*"] if tool == "racecheck" else [])]
+        run = ["--random-inputs", "--no-db", "--repeat", 2, "--warmup", 1, *flags]
+        with tempfile.TemporaryDirectory() as folder:
+            program = [harness.CONVOY, "run", f"zoo:{what}", "--precision", "f16", *run]
+            if kind == "program":
+                program = [harness.ROOT / "tests" / what, f"--gtest_filter=-{':'.join(unit_tests.NO_GPU_NEEDED)}"]
+            elif kind == "cases":
+                linked_cases(what, folder)
+                program = [harness.CONVOY, "conformance", folder, "--threads", 1, *flags]
+            elif kind == "quantized":
+                model = pathlib.Path(folder) / "model.onnx"
+                harness.command([sys.executable, harness.HERE / "bench/gpu/quantized_model.py", what, model], CONVOY_DATA=str(DATA))
+                program = [harness.CONVOY, "run", model, *run]
+            code, out, err = harness.command(["compute-sanitizer", "--tool", tool, "--error-exitcode", SANITIZER_FOUND, *program])
+        return {"unit": unit, "exit_code": code, "errors": re.findall(r"(?:ERROR SUMMARY|RACECHECK SUMMARY): .*", out + err), "tail": (out + err)[-600:]}
 
     def summary(self, rows):
-        return {"failed": [row for row in rows if row.get("exit_code")], "units": rows}
+        # A case that Convoy's engines alone don't run makes conformance fail, and is nothing that the sanitizer found.
+        wrong = lambda row: row.get("exit_code") not in (0, None, *((1, 3, 4) if row["unit"][1] == "cases" else ()))  # noqa: E731
+        return {"failed": [row for row in rows if wrong(row)], "units": rows}
 
 
 class Start(harness.Step):
