@@ -384,10 +384,10 @@ void convoy_session_destroy(convoy_session* session);
 convoy_status convoy_network_plan(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
                                   const convoy_options* options, convoy_text_callback callback, void* user);
 
-/* The same with as much of the network in options->precision, "bf16" or "f16", as leaves its outputs within `max_error`:
- * of each floating output the L2 norm of the difference to the one in f32, over the L2 norm of the latter, as it was
- * measured on `inputs` (as for convoy_session_execute). Layouts are those of how = "global". Nodes are run in the narrow
- * type one by one, for options->budget_seconds (0: no limit): what that does not reach stays f32. */
+/* The same with as much of the network in options->precision, "bf16" or "f16", as leaves its outputs within
+ * `max_error`: of each floating output the L2 norm of the difference to the one in f32, over the L2 norm of the latter,
+ * as it was measured on `inputs` (as for convoy_session_execute). Layouts are those of how = "global". Nodes are run in
+ * the narrow type one by one, for options->budget_seconds (0: no limit): what that does not reach stays f32. */
 convoy_status convoy_network_plan_within(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
                                          const void* const* inputs, size_t input_count, double max_error,
                                          const convoy_options* options, convoy_text_callback callback, void* user);

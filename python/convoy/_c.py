@@ -5,17 +5,18 @@ not at all at the end of the process, when other threads may still run.
 """
 from __future__ import annotations
 
-import concurrent.futures
 import ctypes
-import ctypes.util
 import os
 import pathlib
 import threading
 import weakref
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p, sizeof
-from typing import Any, List, Optional
+from typing import TYPE_CHECKING, Any, List, Optional
 
 from convoy import _errors
+
+if TYPE_CHECKING:
+    import concurrent.futures
 
 MAX_RANK = 5
 X, W, Y = 0, 1, 2  # convoy_operand
@@ -204,11 +205,17 @@ def native_folder() -> pathlib.Path:
     return pathlib.Path(__file__).resolve().parent / "_native"
 
 
+def _installed() -> Optional[str]:
+    import ctypes.util  # takes as long as the library, and few need it
+
+    return ctypes.util.find_library("convoy")
+
+
 def _load() -> ctypes.CDLL:
     """The library beside the module (in a wheel), else CONVOY_LIBRARY, else an installed one."""
     beside = native_folder() / "lib"
     named = os.environ.get("CONVOY_LIBRARY")
-    path = next(map(str, beside.glob("libconvoy.so*")), None) or named or ctypes.util.find_library("convoy")
+    path = next(map(str, beside.glob("libconvoy.so*")), None) or named or _installed()
     if path is None:
         raise ImportError(f"libconvoy.so is not found: {beside} has none, CONVOY_LIBRARY is not set, and none is installed")
     # Threads that wait spin briefly, as the command's (src/cli/main.cc says why). GNU OpenMP reads it when it is loaded.
@@ -263,6 +270,8 @@ def call(function: Any, *arguments: Any) -> None:
     global _beside
     if _forked_thread is not None and threading.get_ident() == _forked_thread:
         if _beside is None:
+            import concurrent.futures
+
             _beside = concurrent.futures.ThreadPoolExecutor(1, "convoy")
         return _beside.submit(_call, function, *arguments).result()
     status = function(*arguments)
