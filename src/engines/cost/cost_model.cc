@@ -162,23 +162,34 @@ FittedOn fitted_on(const CpuFeatures& cpu) {
   return cpu.brand.rfind("AMD", 0) == 0 ? FittedOn::amd : FittedOn::intel;
 }
 
-const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa, Products products,
-                        FittedOn processor) {
-  const int type = class_of(x);
-  const auto fits = [&](const Row& r) {
-    const bool multiplies = r.x == DataType::bf16 ? r.products == products
-                                                  : (r.products == Products::tiles) == (products == Products::tiles);
-    return r.engine == engine && r.pass == pass && class_of(r.x) == type && r.grouping == grouping && r.isa == isa &&
-           multiplies;
-  };
+namespace {
+
+// Calls see(row) for those of the engine's kernels, the most wanted first.
+template <class See>
+void see_rows(std::string_view engine, Isa isa, Products products, FittedOn processor, See see) {
   std::array<std::span<const Row>, 3> tables{kIntelRows, kAmdRows, kAvx2Rows};  // in FittedOn's order
   std::swap(tables[0], tables[static_cast<std::size_t>(processor)]);
   for (const std::span<const Row> rows : tables) {
-    const auto row = std::find_if(rows.begin(), rows.end(), fits);
-    if (row != rows.end()) return &row->model;
+    for (const Row& row : rows) {
+      const bool multiplies = row.x == DataType::bf16
+                                  ? row.products == products
+                                  : (row.products == Products::tiles) == (products == Products::tiles);
+      if (row.isa == isa && multiplies && row.engine == engine) see(row);
+    }
   }
-  if (products != Products::tiles) return nullptr;
-  return find_model(engine, pass, x, grouping, isa, Products::native, processor);
+  if (products == Products::tiles) see_rows(engine, isa, Products::native, processor, see);
+}
+
+}  // namespace
+
+const Model* find_model(std::string_view engine, Pass pass, DataType x, Grouping grouping, Isa isa, Products products,
+                        FittedOn processor) {
+  const Model* found = nullptr;
+  see_rows(engine, isa, products, processor, [&](const Row& row) {
+    const bool fits = row.pass == pass && class_of(row.x) == class_of(x) && row.grouping == grouping;
+    if (fits && found == nullptr) found = &row.model;
+  });
+  return found;
 }
 
 double Model::seconds(const Terms& terms) const {
@@ -189,17 +200,20 @@ double Model::seconds(const Terms& terms) const {
 }
 
 EngineModels::EngineModels(std::string_view engine, Isa isa, Products products) {
-  constexpr DataType types[kClasses] = {DataType::f32, DataType::bf16, DataType::f16, DataType::u8};
-  for (int i = 0; i < static_cast<int>(models_.size()); ++i) {
-    const auto pass = static_cast<Pass>(i / (3 * kClasses));
-    models_[i] = find_model(engine, pass, types[i / 3 % kClasses], static_cast<Grouping>(i % 3), isa, products);
-  }
+  see_rows(engine, isa, products, fitted_on(detected_cpu_features()), [&](const Row& row) {
+    const Model*& model = models_[place(row.pass, class_of(row.x), row.grouping)];
+    if (model == nullptr) model = &row.model;
+  });
+}
+
+std::size_t EngineModels::place(Pass pass, int type, Grouping grouping) {
+  return static_cast<std::size_t>((static_cast<int>(pass) * kClasses + type) * 3 + static_cast<int>(grouping));
 }
 
 const Model* EngineModels::of(const ConvProblem& problem) const {
   const int type = class_of(problem.x.type);
   if (type < 0) return nullptr;
-  return models_[(static_cast<int>(problem.pass) * kClasses + type) * 3 + static_cast<int>(grouping_of(problem))];
+  return models_[place(problem.pass, type, grouping_of(problem))];
 }
 
 }  // namespace convoy::cost

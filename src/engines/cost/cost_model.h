@@ -65,7 +65,8 @@ class EngineModels {
   const Model* of(const ConvProblem& problem) const;
 
  private:
-  std::array<const Model*, 3 * 4 * 3> models_;  // passes, type classes, groupings
+  static std::size_t place(Pass pass, int type, Grouping grouping);
+  std::array<const Model*, 3 * 4 * 3> models_ = {};  // passes, type classes, groupings
 };
 
 }  // namespace convoy::cost
