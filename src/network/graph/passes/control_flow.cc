@@ -154,10 +154,11 @@ class ControlFlow {
 
   // Whether the node can't fail whatever its inputs' values are: it may run even if there is no trip.
   static bool takes_any_values(const Node& node) {
-    static constexpr std::string_view kCheckIndices[] = {"Gather",  "GatherElements",  "GatherND", "OneHot",
-                                                         "Scatter", "ScatterElements", "ScatterND"};
+    static constexpr std::string_view kCheckValues[] = {
+        "GRU",    "Gather", "GatherElements",  "GatherND", "LSTM",    "MaxRoiPool",      "MaxUnpool",
+        "OneHot", "RNN",    "ReverseSequence", "RoiAlign", "Scatter", "ScatterElements", "ScatterND"};
     return node.bodies.empty() && node.desc.domain.empty() &&
-           std::ranges::find(kCheckIndices, node.desc.op) == std::end(kCheckIndices);
+           std::ranges::find(kCheckValues, node.desc.op) == std::end(kCheckValues);
   }
 
   // What a Loop hands on as it got it is a value around the body that the body reads.
@@ -211,9 +212,15 @@ class ControlFlow {
         input = known->second;
       }
       for (int& output : there.outputs) {
-        if (output == kAbsent) continue;
-        results.push_back(output);
-        output = outside[output] = graph_.add_value(loop.desc.name + "/" + body.values[output].name);
+        if (output != kAbsent) output = graph_.add_value(loop.desc.name + "/" + body.values[output].name);
+      }
+      // Nor by its inputs' sizes.
+      const auto sizes = infer_node(graph_, there);
+      if (!sizes.ok() || *sizes == Knowledge::unknown) continue;
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+        if (node.outputs[i] == kAbsent) continue;
+        results.push_back(node.outputs[i]);
+        outside[node.outputs[i]] = there.outputs[i];
       }
       graph_.nodes.push_back(std::move(there));
       node.erased = true;
