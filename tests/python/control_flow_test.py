@@ -394,6 +394,28 @@ m (float[2] x, int64[1] n, bool[1] c) => (float[2] y) {
     f = Cast<to = 1>(i)
     h2 = Add(h, f) }>
 }""", *({"x": reals(2), "n": ints(n), "c": flag([True])} for n in (0, 4)))
+case("what all trips would fail on, of which there are none", """
+m (float[1,1,4,4] x, float[1,4] rois, int64[1] image, int64[2] lens, float[A] p, float[B] q, float f) => (float[3] y) {
+  n = Cast<to = 7>(f)
+  yes = Constant<value = bool {1}>()
+  zeros = Constant<value = float[3] {0, 0, 0}>()
+  y = Loop(n, yes, zeros)<body = l (int64 i, bool go, float[3] h) => (bool go2, float[3] h2) {
+    go2 = Identity(go)
+    three = Constant<value_ints = [3]>()
+    pool = RoiAlign(x, rois, image)
+    r = ReduceSum<keepdims = 0>(pool)
+    pair = Constant<value_ints = [8, 2]>()
+    pairs = Reshape(x, pair)
+    turned = ReverseSequence(pairs, lens)
+    s = ReduceSum<keepdims = 0>(turned)
+    t = Add(p, q)
+    best, at = TopK(t, three)
+    a = Add(best, r)
+    b = Add(a, s)
+    h2 = Add(h, b) }>
+}""", *({"x": reals(1, 1, 4, 4), "rois": np.array([[0, 0, 2, 2]], np.float32), "image": ints(image), "lens": ints(lens, 1),
+         "p": reals(p), "q": reals(q), "f": np.array(n, np.float32)}
+        for image, lens, p, q, n in ((0, 3, 4, 4, 2), (7, 3, 4, 4, 0), (0, 30, 4, 4, 0), (0, 3, 4, 5, 0), (0, 3, 0, 0, 0))))
 case("many trips", """
 m (float[2] x) => (float[2] y) {
   n = Constant<value_int = 5000>()
@@ -437,6 +459,14 @@ m (float[A,B] x) => (float[A,B] y) {
       out = Identity(next) }>(zero, row) }>(x)
 }""", {"x": reals(3, 4)}, {"x": reals(2, 7)})
 
+# Neither has a name, and both are the first node of their graph.
+case("scans without names", """
+m (float[A,B] x) => (float[A,B] y) {
+  y = Scan<num_scan_inputs = 1, body = b (float[B] row) => (float[B] out) {
+    out = Scan<num_scan_inputs = 1, body = c (float v) => (float square) {
+      square = Mul(v, v) }>(row) }>(x)
+}""", {"x": reals(3, 4)}, {"x": reals(2, 7)})
+
 
 def model_of(name):
     return onnx.parser.parse_model(CASES[name][0]).SerializeToString()
@@ -466,6 +496,18 @@ def check(model, feeds, **keywords):
 @pytest.mark.parametrize("name", CASES)
 def test_as_onnxruntime(name):
     check(model_of(name), CASES[name][1])
+
+
+@pytest.mark.parametrize("first, second, axis", [(2, 4, 0), (4, 2, 0), (3, 4, -1), (4, 3, -1)])
+def test_scan_inputs_of_other_lengths_are_refused(first, second, axis):
+    model = onnx.parser.parse_model(HEAD + f"""
+m (float[T,3] x, float[P,Q] z) => (float[T,3] y) {{
+  y = Scan<num_scan_inputs = 2, scan_input_axes = [0, {axis}], body = b (float[3] s, float[3] row) => (float[3] out) {{
+    out = Mul(s, row) }}>(x, z)
+}}""").SerializeToString()
+    shape = (second, 3) if axis == 0 else (3, second)
+    with pytest.raises(convoy.ConvoyError, match="as many slices of scan inputs 0 and 1|outside"):
+        convoy.InferenceSession(model).run(None, {"x": reals(first, 3), "z": reals(*shape)})
 
 
 # Whatever sizes decide is then decided when it runs.

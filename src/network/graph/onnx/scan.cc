@@ -25,11 +25,12 @@ AttributeProto* attribute_of(NodeProto& node, const std::string& name) {
 
 class ScanToLoop {
  public:
-  ScanToLoop(NodeProto& scan, int index, int opset)
+  // `index`: of the node in its graph; `number`: of the Scan in the model, so that no two make values of one name.
+  ScanToLoop(NodeProto& scan, int index, int number, int opset)
       : scan_(scan),
         opset_(opset),
         name_(scan.name().empty() ? fmt::format("Scan_{}", index) : scan.name()),
-        prefix_(name_ + "/scan/") {}
+        prefix_(fmt::format("{}/scan {}/", name_, number)) {}
 
   // The nodes that take the Scan's place.
   Result<std::vector<NodeProto>> run() {
@@ -72,7 +73,7 @@ class ScanToLoop {
     add(nodes_, "Gather", {prefix_ + "dims", prefix_ + "axis"}, "trips");
     constant(nodes_, "one", {1}, true);
     add(nodes_, "Sub", {prefix_ + "trips", prefix_ + "one"}, "last");
-    loop.add_input(prefix_ + "trips");
+    loop.add_input(trips());
     loop.add_input("");
     for (int i = 0; i < states_; ++i) loop.add_input(scan_.input(i));
 
@@ -110,6 +111,26 @@ class ScanToLoop {
     attribute.mutable_g()->Swap(graph_);
     graph_ = attribute.mutable_g();
     return loop;
+  }
+
+  // The value that has the number of trips. Of inputs with more slices than the first one it is an index outside.
+  std::string trips() {
+    std::string checked = prefix_ + "trips";
+    if (scanned_ > 1) {
+      constant(nodes_, "axes", {input_axes_[0]}, false);
+      add(nodes_, "Gather", {prefix_ + "dims", prefix_ + "axes"}, "all_trips");
+    }
+    for (int i = 1; i < scanned_; ++i) {
+      const std::string dims = fmt::format("dims_{}", i), axis = fmt::format("axis_{}", i);
+      const std::string slices = fmt::format("slices_{}", i), more = fmt::format("more_{}", i);
+      add(nodes_, "Shape", {scan_.input(states_ + i)}, dims);
+      constant(nodes_, axis, {input_axes_[i]}, true);
+      add(nodes_, "Gather", {prefix_ + dims, prefix_ + axis}, slices);
+      add(nodes_, "Sub", {prefix_ + slices, checked}, more);
+      const std::string same = fmt::format("as many slices of scan inputs 0 and {}", i);
+      checked = add(nodes_, "Gather", {prefix_ + "all_trips", prefix_ + more}, same).output(0);
+    }
+    return checked;
   }
 
   Result<void> give_outputs(NodeProto& loop) {
@@ -228,11 +249,12 @@ class ScanToLoop {
   std::size_t before_ = 0;  // of the nodes, those that come before the Loop
 };
 
-Result<void> rewrite(GraphProto& graph, int opset) {
+// `scans`: how many the model has had before.
+Result<void> rewrite(GraphProto& graph, int opset, int& scans) {
   bool any = false;
   for (NodeProto& node : *graph.mutable_node()) {
     for (AttributeProto& attribute : *node.mutable_attribute()) {
-      if (attribute.has_g()) CONVOY_CHECK(rewrite(*attribute.mutable_g(), opset));
+      if (attribute.has_g()) CONVOY_CHECK(rewrite(*attribute.mutable_g(), opset, scans));
     }
     any |= node.op_type() == "Scan" && (node.domain().empty() || node.domain() == "ai.onnx");
   }
@@ -244,7 +266,7 @@ Result<void> rewrite(GraphProto& graph, int opset) {
     if (node.op_type() != "Scan" || !(node.domain().empty() || node.domain() == "ai.onnx")) {
       *graph.add_node() = std::move(node);
     } else {
-      CONVOY_TRY(std::vector<NodeProto> instead, ScanToLoop(node, index, opset).run());
+      CONVOY_TRY(std::vector<NodeProto> instead, ScanToLoop(node, index, scans++, opset).run());
       for (NodeProto& each : instead) *graph.add_node() = std::move(each);
     }
     ++index;
@@ -259,7 +281,8 @@ Result<void> scans_to_loops(ModelProto& model) {
   for (const auto& import : model.opset_import()) {
     if (import.domain().empty() || import.domain() == "ai.onnx") opset = import.version();
   }
-  return rewrite(*model.mutable_graph(), static_cast<int>(opset));
+  int scans = 0;
+  return rewrite(*model.mutable_graph(), static_cast<int>(opset), scans);
 }
 
 }  // namespace convoy::onnx_io
