@@ -160,6 +160,23 @@ TEST(OneDnn, ABatchOfSinglePixelsIsOneImage) {
   EXPECT_EQ(pointwise.estimate(rows, request)->seconds, pointwise.estimate(image, request)->seconds);
 }
 
+// The pixel of an image may be beside all windows, or what the only window has.
+TEST(OneDnn, SinglePixelsWithPaddingOrAStride) {
+  const std::string head = "fprop:x=u8,2x64x1x1:w=s8,64x64x1x1:y=u8,2x64x1x1:requant=channel:zp=104,0,128";
+  for (const std::string window : {":pad=0x0/1x0:stride=2x1", ":pad=1x0:stride=3x1", ":stride=2x1"}) {
+    const ConvProblem each = problem(head + window);
+    int takers = 0;
+    for (const Engine* row : engines()) {
+      if (refuse(*row, each, {1, cpu_features()})) continue;
+      ++takers;
+      testing::EngineCase test{.engine = row, .problem = each, .isa = cpu_features().isa};
+      test.knobs = default_knobs(row->configurations(each, {1, cpu_features()}));
+      EXPECT_EQ(testing::run(test).failure, "") << window;
+    }
+    EXPECT_GT(takers, cpu_features().avx512_vnni ? 0 : -1) << window;
+  }
+}
+
 TEST(OneDnn, RefusalsNameTheField) {
   const std::string base = ":x=f32,2x16x9x9,nhwc:w=f32,24x16x3x3";
   EXPECT_EQ(reason("onednn.ref", "dgrad" + base + ":y=f32,2x24x7x7,nhwc:bias=1"),

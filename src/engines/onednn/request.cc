@@ -243,7 +243,12 @@ AsOneImage::AsOneImage(const ConvProblem& problem) : given_(problem) {
   if (problem.pass != Pass::fprop || problem.compute != DataType::s32 || problem.groups != 1) return;
   if (batch < 2 || batch > kMostSize || !is_pixel(problem.w) || !is_pixel(problem.x) || !is_pixel(problem.y)) return;
   if (!problem.x.is_packed(Layout::nhwc) || !problem.y.is_packed(Layout::nhwc)) return;
+  // With padding a window may lie beside its pixel.
+  for (const Dims& padding : {problem.pre_padding, problem.post_padding}) {
+    if (std::ranges::any_of(padding, [](std::int64_t size) { return size != 0; })) return;
+  }
   merged_ = problem;
+  std::ranges::fill(merged_->stride, 1);
   for (TensorDesc* desc : {&merged_->x, &merged_->y}) {
     desc->dims[0] = 1;
     desc->dims[2] = batch;
