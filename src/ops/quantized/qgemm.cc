@@ -1,5 +1,5 @@
-// ONNX Runtime's QGemm: alpha * a . b + c on 8-bit matrices, sums in 32 bits, to 8 bits or, without an output scale, to
-// f32. Where b is constant the network runs it as a convolution instead.
+// ONNX Runtime's QGemm: alpha * (a . b + c) on 8-bit matrices, sums in 32 bits, to 8 bits or, without an output scale,
+// to f32. Where b is constant the network runs it as a convolution instead.
 #include <fmt/format.h>
 
 #include "ops/matmul/integer_matmul.h"
@@ -63,9 +63,9 @@ class QGemm final : public Operator {
           Y* const y = static_cast<Y*>(out[0]) + shape.at_c(image, i, first);
           for (std::int64_t l = 0; l < count; ++l) {
             const std::int64_t j = first + l;
-            double value = sums[l] * alpha;
+            double value = sums[l];
             if (c != nullptr) value += load_as_double(c_type, c, i * bias.row + j * bias.column);
-            value *= static_cast<double>(qa.scale) * b_scale[scale_a_column ? j : 0];
+            value *= alpha * static_cast<double>(qa.scale) * b_scale[scale_a_column ? j : 0];
             if constexpr (std::is_same_v<Y, float>)
               y[l] = static_cast<float>(value);
             else

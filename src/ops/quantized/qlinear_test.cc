@@ -135,6 +135,8 @@ TEST(QLinear, Gemm) {
   expect_op(microsoft("QGemm", {{"transA", std::int64_t{1}}, {"alpha", 2.0}}),
             {u8({2, 1}, {4, 5}), scale(0.5), u8({}, {3}), b, scale(1), s8({}, {1}), absent(), scale(1), u8({}, {0})},
             {u8({1, 3}, {6, 9, 12})});  // {1, 2} . (b - 1) = {6, 9, 12}
+  expect_op(microsoft("QGemm", {{"alpha", 2.0}}), {a, scale(0.5), u8({}, {3}), b, scales, zeros, c},
+            {floats({1, 3}, {10, 24, 7})});
   expect_refused(microsoft("QGemm"), {a, scale(0.5), u8({}, {3}), b, floats({2}, {1, 1}), zeros, c},
                  "1 or 3 are needed");
   expect_refused(microsoft("QGemm"), {a, scale(0.5), u8({}, {3}), s8({1, 3}, {1, 2, 3}), scales, zeros},
