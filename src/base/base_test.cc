@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -12,6 +14,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/environment.h"
+#include "base/fork_mutex.h"
 #include "base/log.h"
 #include "base/provider_environment.h"
 #include "base/spent.h"
@@ -33,6 +36,25 @@ TEST(Checked, OverflowIsNoticed) {
   EXPECT_EQ(div_up(17, 8), 3);
   EXPECT_EQ(round_up(17, 8), 24);
   EXPECT_EQ(round_up(kMaxSize, 16), kMaxSize);
+}
+
+// The forked process doesn't have the thread that would give it back.
+TEST(ForkMutex, IsFreeInAForkedProcess) {
+  std::atomic<bool> held = false;
+  std::thread other([&] {
+    const std::lock_guard lock(fork_mutex());
+    held = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  });
+  while (!held) std::this_thread::yield();
+  const pid_t child = fork();
+  if (child == 0) _exit(fork_mutex().try_lock() ? 0 : 1);
+  other.join();
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_TRUE(fork_mutex().try_lock());
+  fork_mutex().unlock();
 }
 
 TEST(Clock, Advances) {

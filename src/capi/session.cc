@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "base/log.h"
 #include "capi/network_arguments.h"
 #include "convoy/selection_check.h"
@@ -31,8 +32,7 @@ struct convoy_session {
   std::string device;                                    // its home
   bool times_steps = true;                               // at each run: on a GPU that waits after each
   std::unique_ptr<convoy_results> results;               // of the last convoy_session_run
-  mutable std::mutex mutex;                              // guards `statistics`
-  mutable RunStatistics statistics;                      // of the run that ended last
+  mutable RunStatistics statistics;                      // of the run that ended last; fork_mutex guards it
 };
 
 namespace {
@@ -110,13 +110,13 @@ Result<std::unique_ptr<convoy_results>> run(const convoy_session& session, const
   auto results = std::make_unique<convoy_results>(convoy_results{std::move(outputs)});
   RunStatistics statistics{.each_step = session.times_steps};
   CONVOY_CHECK(session.session->run_into(tensors, results->outputs, &statistics));
-  const std::lock_guard lock(session.mutex);
+  const std::lock_guard lock(fork_mutex());
   session.statistics = std::move(statistics);
   return results;
 }
 
 RunStatistics last_run(const convoy_session& session) {
-  const std::lock_guard lock(session.mutex);
+  const std::lock_guard lock(fork_mutex());
   return session.statistics;
 }
 

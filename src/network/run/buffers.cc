@@ -1,5 +1,6 @@
 #include "network/run/buffers.h"
 
+#include "base/fork_mutex.h"
 #include "network/assign/memory_plan.h"
 
 namespace convoy::network {
@@ -29,7 +30,7 @@ Result<HostTensor> Buffers::allocate(TensorDesc desc) {
 }
 
 std::shared_ptr<std::byte> Buffers::take(std::size_t& bytes) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(fork_mutex());
   const auto found = free_.lower_bound(bytes);
   if (found == free_.end() || found->first > bytes + bytes / 4) return nullptr;
   std::shared_ptr<std::byte> buffer = std::move(found->second);
@@ -40,7 +41,7 @@ std::shared_ptr<std::byte> Buffers::take(std::size_t& bytes) {
 }
 
 void Buffers::give_back(std::shared_ptr<std::byte> buffer, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(fork_mutex());
   if (free_bytes_ + bytes > kMostFree) return;
   free_bytes_ += bytes;
   free_.emplace(bytes, std::move(buffer));

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "convoy/host_tensor.h"
 
@@ -22,7 +21,7 @@ class Buffers : public std::enable_shared_from_this<Buffers> {
   std::shared_ptr<std::byte> take(std::size_t& bytes);
   void give_back(std::shared_ptr<std::byte> buffer, std::size_t bytes);
 
-  std::mutex mutex_;
+  // fork_mutex guards what follows.
   std::multimap<std::size_t, std::shared_ptr<std::byte>> free_;  // by bytes
   std::size_t free_bytes_ = 0;
 };

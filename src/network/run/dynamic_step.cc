@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <list>
 #include <mutex>
 
+#include "base/fork_mutex.h"
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
 #include "ops/computed.h"
@@ -52,7 +54,7 @@ template <class Made>
 class Kept {
  public:
   std::shared_ptr<Made> find(std::span<const HostTensor* const> inputs) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(fork_mutex());
     const auto found = std::ranges::find_if(list_, [&](const auto& each) { return each->occasion.is(inputs); });
     if (found == list_.end()) return nullptr;
     list_.splice(list_.begin(), list_, found);
@@ -62,14 +64,14 @@ class Kept {
   // `drop(list)`: whether there are too many.
   template <class Drop>
   void keep(std::shared_ptr<Made> made, const Drop& drop) {
-    const std::lock_guard lock(mutex_);
+    std::list<std::shared_ptr<Made>> dropped;  // they end when the mutex is free again
+    const std::lock_guard lock(fork_mutex());
     list_.push_front(std::move(made));
-    while (list_.size() > 1 && drop(list_)) list_.pop_back();
+    while (list_.size() > 1 && drop(list_)) dropped.splice(dropped.end(), list_, std::prev(list_.end()));
   }
 
  private:
-  std::mutex mutex_;
-  std::list<std::shared_ptr<Made>> list_;
+  std::list<std::shared_ptr<Made>> list_;  // fork_mutex guards it
 };
 
 class OperatorStep final : public DynamicStep {

@@ -1,32 +1,13 @@
 #include "network/run/execution_pool.h"
 
-#include <pthread.h>
-
 #include <utility>
 
+#include "base/fork_mutex.h"
+
 namespace convoy::network {
-namespace {
-
-// Of all pools. What another thread holds while the process forks is held for ever in the new one: so a fork takes it
-// first, and gives it back in both.
-constinit std::mutex pools_mutex;
-constinit std::uint64_t forks = 0;  // between the first process and this one; guarded by it
-
-void make_forks_wait() {
-  static const int registered = pthread_atfork([] { pools_mutex.lock(); }, [] { pools_mutex.unlock(); },
-                                               [] {
-                                                 ++forks;
-                                                 pools_mutex.unlock();
-                                               });
-  static_cast<void>(registered);  // without memory for it a fork doesn't wait
-}
-
-}  // namespace
-
 ExecutionPool::ExecutionPool(int most, Make make) : most_(most), make_(std::move(make)) {
-  make_forks_wait();
-  const std::lock_guard lock(pools_mutex);
-  forks_ = forks;
+  const std::lock_guard lock(fork_mutex());
+  forks_ = forks();
 }
 
 ExecutionPool::Taken ExecutionPool::taken(std::vector<std::unique_ptr<Execution>>::iterator idle) {
@@ -36,7 +17,7 @@ ExecutionPool::Taken ExecutionPool::taken(std::vector<std::unique_ptr<Execution>
 }
 
 Result<ExecutionPool::Taken> ExecutionPool::take(const Fit& fit) {
-  std::unique_lock lock(pools_mutex);
+  std::unique_lock lock(fork_mutex());
   forget_other_processes();
   auto best = idle_.end();
   Execution::Fit best_fit = Execution::Fit::waits;
@@ -77,7 +58,7 @@ std::optional<Result<ExecutionPool::Taken>> ExecutionPool::take_new(std::unique_
 
 // Handed to who waits longest: else who runs again and again would find it each time before others wake up.
 void ExecutionPool::give_back(Execution* execution) {
-  const std::lock_guard lock(pools_mutex);
+  const std::lock_guard lock(fork_mutex());
   if (!call_next(execution)) idle_.emplace_back(execution);
 }
 
@@ -93,21 +74,21 @@ bool ExecutionPool::call_next(Execution* execution) {
 
 // A forked process has the idle ones, and neither the threads that had taken others nor those that waited.
 void ExecutionPool::forget_other_processes() {
-  if (forks == forks_) return;
-  forks_ = forks;
+  if (forks() == forks_) return;
+  forks_ = forks();
   size_ = static_cast<int>(idle_.size());
   waiting_.clear();
 }
 
 std::size_t ExecutionPool::graph_bytes() const {
-  const std::lock_guard lock(pools_mutex);
+  const std::lock_guard lock(fork_mutex());
   std::size_t bytes = 0;
   for (const Execution* execution : all_) bytes += execution->graph_bytes();
   return bytes;
 }
 
 int ExecutionPool::size() const {
-  const std::lock_guard lock(pools_mutex);
+  const std::lock_guard lock(fork_mutex());
   return size_;
 }
 

@@ -49,7 +49,7 @@ class ExecutionPool {
 
   const int most_;
   const Make make_;
-  // One mutex of all pools guards what follows: a fork waits for it.
+  // fork_mutex guards what follows.
   int size_ = 0;
   std::vector<std::unique_ptr<Execution>> idle_;  // the latest used last
   std::vector<const Execution*> all_;
