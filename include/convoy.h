@@ -424,8 +424,8 @@ typedef struct convoy_buffer {
  * `results` may be null where every output has a buffer. */
 convoy_status convoy_session_execute_into(const convoy_session* session, const void* const* inputs, size_t input_count,
                                           const convoy_buffer* buffers, size_t buffer_count, convoy_results** results);
-/* An output as the session makes it, packed: its sizes, or, where they are known only when it has run, what the model
- * declares. */
+/* An output as the session makes it, packed, with its sizes. Where they are known only when it has run its rank is -1,
+ * whatever the model declares. */
 convoy_status convoy_session_output_value(const convoy_session* session, size_t index, convoy_value* value);
 
 /* The same run of a session whose device is a GPU, on tensors that lie there: enqueued on `stream` (a CUstream or

@@ -67,11 +67,12 @@ Result<std::vector<std::string>> idle_rules(const std::vector<SelectionRule>& ru
   return idle;
 }
 
-// The network's outputs with the sizes that a session gives them.
+// The network's outputs with the sizes that a session gives them. Where data decides these the model's word is no help.
 std::vector<NetworkValue> prepared_outputs(const Network& network, const Session& session) {
   std::vector<NetworkValue> values = network.outputs();
   for (std::size_t k = 0; k < values.size(); ++k) {
     const std::optional<TensorDesc>& known = session.outputs()[k];
+    values[k].known_rank = known.has_value();
     if (known) values[k] = {.name = values[k].name, .type = known->type, .dims = known->dims};
   }
   return values;

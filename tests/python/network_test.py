@@ -436,6 +436,29 @@ def test_large_outputs_are_the_callers_own():
     np.testing.assert_array_equal(again, kept)
 
 
+# Whatever the model declares of an output, data decides how large it is.
+@pytest.mark.parametrize("ones", [4000, 5000, 6000])
+def test_a_large_output_has_the_size_that_data_gives_it(ones):
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        m (float[12000] x, bool c) => (int64[1,5000] found, float[] z) {
+            found = NonZero(x)
+            z = If(c)<
+                then_branch = t () => (float[] a) { a = Abs(x) },
+                else_branch = e () => (float[] b) { b = ReduceSum<keepdims = 0>(x) }>
+        }""").SerializeToString()
+    network = convoy.Network(model, database=False)
+    x = np.zeros(12000, np.float32)
+    x[np.random.default_rng(ones).permutation(12000)[:ones]] = 1
+    feed = {"x": x, "c": np.array(ones == 4000)}
+    for _ in range(2):
+        made = network.run(feed)
+        np.testing.assert_array_equal(made["found"], [np.flatnonzero(x)])
+        np.testing.assert_array_equal(made["z"], x if ones == 4000 else ones)
+    with pytest.raises(convoy.Unsupported, match="known only when it has run"):
+        network.run(feed, out={"found": np.empty((1, 5000), np.int64)})
+
+
 def test_a_network_that_nobody_uses_is_gone_at_once():
     import gc
     import weakref
