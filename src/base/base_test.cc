@@ -48,13 +48,14 @@ TEST(ForkMutex, IsFreeInAForkedProcess) {
   });
   while (!held) std::this_thread::yield();
   const pid_t child = fork();
-  if (child == 0) _exit(fork_mutex().try_lock() ? 0 : 1);
+  if (child == 0) _exit(fork_mutex().try_lock() && forks() == 1 ? 0 : 1);
   other.join();
   int status = -1;
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  EXPECT_TRUE(fork_mutex().try_lock());
-  fork_mutex().unlock();
+  const std::unique_lock lock(fork_mutex(), std::try_to_lock);
+  EXPECT_TRUE(lock.owns_lock());
+  EXPECT_EQ(forks(), 0U);
 }
 
 TEST(Clock, Advances) {

@@ -5,6 +5,7 @@
 #include "base/fork_mutex.h"
 
 namespace convoy::network {
+
 ExecutionPool::ExecutionPool(int most, Make make) : most_(most), make_(std::move(make)) {
   const std::lock_guard lock(fork_mutex());
   forks_ = forks();
