@@ -11,7 +11,11 @@ constinit std::uint64_t count = 0;
 }  // namespace
 
 std::mutex& fork_mutex() {
-  static const int registered = pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
+  static const int registered = pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); },
+                                               [] {
+                                                 ++count;
+                                                 mutex.unlock();
+                                               });
   static_cast<void>(registered);  // without memory for it a fork doesn't wait
   return mutex;
 }
