@@ -38,15 +38,16 @@ class Choosing {
         return Error{ErrorCode::unsupported,
                      fmt::format("the time ended after {} of {} plans were made", result_.plans.size(), hows.size())};
       }
-      CONVOY_CHECK(make(how, how, options_.selection.store, options_.parts.value_or(BatchParts{})));
+      CONVOY_CHECK(make_or_remark(how, options_.parts.value_or(BatchParts{})));
     }
     for (const std::string how : {"greedy", "global"}) {  // in parts, where those are predicted to take less
       if (options_.parts || std::ranges::find(hows, how) == hows.end() || !goes_on(share)) continue;
-      CONVOY_CHECK(make(how, how, options_.selection.store, std::nullopt));
+      CONVOY_CHECK(make_or_remark(how, std::nullopt));
     }
-    std::vector<std::size_t> all(result_.plans.size());
-    std::iota(all.begin(), all.end(), 0);
-    CONVOY_CHECK(race(all, share));
+    if (auto raced = race(all_plans(), share); !raced.ok()) {
+      if (!drop_what_cannot_be_prepared()) return raced.error();
+      CONVOY_CHECK(race(all_plans(), share));
+    }
     if (result_.solvers) CONVOY_CHECK(ask_again());
     CONVOY_CHECK(keep());
     return std::move(result_);
@@ -73,14 +74,47 @@ class Choosing {
       CONVOY_CHECK(make("global", fmt::format("global, seen {}", again), &seen_, parts, part / 2 * budget()));
       if (result_.plans.size() == before) break;
       if (auto raced = race({result_.fastest, before}, kOfFirstRace + again * part); !raced.ok()) {
-        if (raced.error().code != ErrorCode::unsupported) return raced.error();
-        result_.plans.pop_back();  // the time ended: what was known stands
+        if (raced.error().code != ErrorCode::unsupported) result_.remarks.push_back(raced.error().message);
+        result_.plans.pop_back();  // the time ended, or it can't run: what was known stands
         variants_.pop_back();
         result_.solvers = answer;
         break;
       }
     }
     return {};
+  }
+
+  std::vector<std::size_t> all_plans() const {
+    std::vector<std::size_t> all(result_.plans.size());
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
+  // A plan that can't be made is a remark, but the first, which all others are compared with.
+  Result<void> make_or_remark(const std::string& how, const std::optional<BatchParts>& parts) {
+    auto made = make(how, how, options_.selection.store, parts);
+    if (made.ok() || result_.plans.empty() || made.error().code == ErrorCode::invalid_argument) return made;
+    result_.remarks.push_back(fmt::format("{}: {}", how, made.error().message));
+    return {};
+  }
+
+  // Whether there was any, besides the first; each is a remark.
+  bool drop_what_cannot_be_prepared() {
+    bool dropped = false;
+    for (std::size_t i = result_.plans.size(); i-- > 1;) {
+      const auto session = network_.prepare(descs_, variants_[i].options);
+      if (session.ok()) continue;
+      dropped = true;
+      result_.remarks.push_back(fmt::format("{}: {}", variants_[i].name, session.error().message));
+      result_.plans.erase(result_.plans.begin() + static_cast<std::ptrdiff_t>(i));
+      variants_.erase(variants_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (!result_.solvers) continue;
+      if (result_.solvers->plan == i)
+        result_.solvers.reset();
+      else if (result_.solvers->plan > i)
+        --result_.solvers->plan;
+    }
+    return dropped;
   }
 
   double budget() const { return options_.selection.budget_seconds; }

@@ -71,6 +71,63 @@ TEST_F(PlanChoiceTest, WhatTookLeastIsKeptAndFound) {
   EXPECT_TRUE(session->remarks().empty());
 }
 
+// A network some of whose plans can't be made, or can't be prepared.
+class Refusing final : public Network {
+ public:
+  Refusing(const Network& network, std::string no_plan, std::string no_session)
+      : network_(network), no_plan_(std::move(no_plan)), no_session_(std::move(no_session)) {}
+  const std::string& name() const override { return network_.name(); }
+  const std::vector<NetworkValue>& inputs() const override { return network_.inputs(); }
+  const std::vector<NetworkValue>& outputs() const override { return network_.outputs(); }
+  int node_count() const override { return network_.node_count(); }
+  const ModelInfo& info() const override { return network_.info(); }
+  Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc> inputs, const NetworkOptions& options,
+                                           const SelectionProgress& progress) const override {
+    if (options.how == no_session_) return Error{ErrorCode::out_of_memory, "no memory"};
+    return network_.prepare(inputs, options, progress);
+  }
+  Result<std::unique_ptr<SwitchableSession>> prepare_switchable(
+      std::span<const TensorDesc> inputs, const NetworkOptions& options,
+      std::span<const ConvolutionCandidates> convolutions) const override {
+    return network_.prepare_switchable(inputs, options, convolutions);
+  }
+  Result<NetworkPlan> plan(std::span<const TensorDesc> inputs, const NetworkOptions& options,
+                           const SelectionProgress& progress) const override {
+    if (options.how == no_plan_) return Error{ErrorCode::unsupported, "no plan"};
+    return network_.plan(inputs, options, progress);
+  }
+  Result<std::vector<NetworkConvolution>> convolutions(std::span<const TensorDesc> inputs,
+                                                       const NetworkOptions& options) const override {
+    return network_.convolutions(inputs, options);
+  }
+
+ private:
+  const Network& network_;
+  const std::string no_plan_, no_session_;
+};
+
+TEST_F(PlanChoiceTest, WhatCannotBeMadeOrPreparedLeavesTheOthers) {
+  const std::vector<std::string> hows = {"uniform:nchw", "uniform:nhwc", "global"};
+  const auto names = [](const PlanChoice& choice) {
+    std::vector<std::string> all;
+    for (const TimedPlan& plan : choice.plans) all.push_back(plan.how);
+    return all;
+  };
+  const auto no_plan = choose_plan(Refusing(*network_, "uniform:nhwc", ""), inputs_, options_, hows);
+  ASSERT_TRUE(no_plan.ok()) << no_plan.error().message;
+  EXPECT_EQ(std::ranges::count(names(*no_plan), "uniform:nhwc"), 0);
+  EXPECT_EQ(std::ranges::count(no_plan->remarks, "uniform:nhwc: no plan"), 1);
+  const auto no_session = choose_plan(Refusing(*network_, "", "uniform:nhwc"), inputs_, options_, hows);
+  ASSERT_TRUE(no_session.ok()) << no_session.error().message;
+  EXPECT_EQ(std::ranges::count(names(*no_session), "uniform:nhwc"), 0);
+  EXPECT_EQ(std::ranges::count(no_session->remarks, "uniform:nhwc: no memory"), 1);
+  ASSERT_TRUE(no_session->solvers);
+  EXPECT_TRUE(no_session->plans[no_session->solvers->plan].how.starts_with("global"));
+  // The first is what all are compared with.
+  EXPECT_FALSE(choose_plan(Refusing(*network_, "uniform:nchw", ""), inputs_, options_, hows).ok());
+  EXPECT_FALSE(choose_plan(Refusing(*network_, "", "uniform:nchw"), inputs_, options_, hows).ok());
+}
+
 // A whole plan takes the first's place where it is faster beyond doubt.
 TEST_F(PlanChoiceTest, APlanIsKeptOnEvidenceOnly) {
   const std::vector<std::string> hows = {"uniform:nchw", "uniform:nhwc"};
