@@ -440,6 +440,11 @@ TEST(NormalizationPatterns, LeaveWhatDiffers) {
     EXPECT_EQ(std::ranges::count(ops, "LayerNormalization"), 0);
     expect_same_without("normalization_patterns", b.graph);
   }
+  GraphBuilder higher;  // the bias adds a dim
+  higher.output(higher.node("Add", {WrittenOut{.biased = false}.build(higher, higher.input("x", {3, 4, 6})),
+                                    higher.constant(spread({1, 1, 1, 6}, -1, 1))}));
+  EXPECT_EQ(ops_of(passed(higher.graph)), (Ops{"LayerNormalization", "Add"}));
+  expect_same_without("normalization_patterns", higher.graph);
   GraphBuilder biased;  // RMSNormalization has no bias
   biased.output(WrittenOut{.centred = false}.build(biased, biased.input("x", {3, 4, 6})));
   EXPECT_EQ(ops_of(passed(biased.graph)), (Ops{"RMSNormalization", "Add"}));

@@ -32,7 +32,11 @@ class Normalization {
       if (!found || (!found->centred && bias != kAbsent) || !m_.closed(n)) return false;
       const Value& x = graph_.values[found->x];
       const Dims dims(x.desc.dims.end() - found->dims, x.desc.dims.end());
-      if (graph_.values[scaled].desc.dims != x.desc.dims || !fits(scale, dims, x.desc.type)) return false;
+      // A constant of a higher rank would add dims.
+      for (const int value : {scaled, node.outputs[0]}) {
+        if (graph_.values[value].desc.dims != x.desc.dims) return false;
+      }
+      if (!fits(scale, dims, x.desc.type)) return false;
       if (bias != kAbsent && !fits(bias, dims, x.desc.type)) return false;
       CONVOY_TRY(const int scales, as_row(scale, dims));
       std::vector<int> inputs{found->x, scales};
