@@ -71,7 +71,7 @@ int vector_of(std::int64_t count, const TensorDesc& tensor, int least) {
 // on an H100, as all that follows.
 double share_of(const ProductTile& tile) {
   const int outputs = tile.m * tile.n;
-  return outputs >= 128 * 128 ? 0.38 : outputs >= 128 * 64 ? 0.33 : outputs >= 64 * 64 ? 0.28 : 0.18;
+  return outputs >= 128 * 128 ? 0.34 : outputs >= 128 * 64 ? 0.31 : outputs >= 64 * 64 ? 0.28 : 0.18;
 }
 
 // Outputs a second of a multiprocessor that are put in order and stored, and what an activation takes beside: it adds
