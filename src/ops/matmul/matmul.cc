@@ -80,7 +80,8 @@ using Bias = ProductBias;
 bool faster_by_panels(const MatMulShape& shape, Isa isa) {
   constexpr std::int64_t kCache = 1 << 18;  // elements in L2
   const bool one_plain = shape.b_column == 1 && shape.batches() == 1;
-  const int small = shape.m < 4 ? 14 : isa < Isa::avx512 ? 16 : one_plain ? 19 : 18;  // bits of the number of products
+  // Bits of the number of products. To put b into panels pays where several rows use them.
+  const int small = shape.m < 4 ? 14 : isa < Isa::avx512 ? 16 : shape.m < 8 ? 17 : one_plain ? 19 : 18;
   if (isa >= Isa::avx2 && shape.batches() * shape.m * shape.n * shape.k <= std::int64_t{1} << small) return true;
   if (isa < Isa::avx512 || shape.b_row != shape.n || shape.b_column != 1 || shape.m > 64) return false;
   const bool power = std::has_single_bit(static_cast<std::uint64_t>(shape.n));
