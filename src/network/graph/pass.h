@@ -62,6 +62,7 @@ Result<int> branch_merging(Graph& graph, const PassContext& context);
 Result<int> matmul_bias(Graph& graph, const PassContext& context);
 Result<int> activation_patterns(Graph& graph, const PassContext& context);
 Result<int> normalization_patterns(Graph& graph, const PassContext& context);
+Result<int> transpose_sinking(Graph& graph, const PassContext& context);
 Result<int> pixel_products(Graph& graph, const PassContext& context);
 Result<int> bound_fusion(Graph& graph, const PassContext& context);
 Result<int> conv_fusion(Graph& graph, const PassContext& context);

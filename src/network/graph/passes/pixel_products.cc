@@ -1,13 +1,11 @@
 // Where the network's home is a GPU, products of pixels with a constant matrix run as 1x1 convolutions, whose engines
 // add the bias, the activation and a residual, too. Exporters write so what a network computes channels last:
 //   MatMul of x [N, .., K], of 4 or 5 dims, and b [K, M]  ->  Transpose to channels first, Conv, Transpose back
-// A bias and activations that follow move before the second Transpose. One that undoes another goes with it.
-#include <algorithm>
+// transpose_sinking removes the Transposes between two of them.
 #include <cstring>
-#include <numeric>
 
 #include "network/graph/pass.h"
-#include "network/graph/passes/activations.h"
+#include "network/graph/passes/channels_first.h"
 
 namespace convoy::network {
 namespace {
@@ -36,25 +34,6 @@ class PixelProductRewriting {
     return b != nullptr && b->desc.rank() == 2 && is_floating(b->desc.type) && x.known && !x.constant &&
            x.desc.type == b->desc.type && (x.desc.rank() == 4 || x.desc.rank() == 5) && x.desc.elements() > 0 &&
            b->desc.elements() > 0;
-  }
-
-  // Of so many dims: the last one becomes the second, or the second the last.
-  static std::vector<std::int64_t> to_first(int rank) {
-    std::vector<std::int64_t> perm(static_cast<std::size_t>(rank), 0);
-    std::iota(perm.begin() + 2, perm.end(), 1);
-    perm[1] = rank - 1;
-    return perm;
-  }
-  static std::vector<std::int64_t> to_last(int rank) {
-    std::vector<std::int64_t> perm(static_cast<std::size_t>(rank), 0);
-    std::iota(perm.begin() + 1, perm.end(), 2);
-    perm.back() = 1;
-    return perm;
-  }
-  static bool is_transpose(const Node& node, const std::vector<std::int64_t>& perm) {
-    if (node.erased || node.desc.op != "Transpose" || !node.desc.domain.empty()) return false;
-    const auto given = node.desc.integers("perm", {});
-    return given.ok() && *given == perm;
   }
 
   int new_value(const std::string& name, DataType type, Dims dims) {
@@ -92,21 +71,6 @@ class PixelProductRewriting {
     return graph_.add_constant(name + ".filters", std::move(filters));
   }
 
-  // One value for each channel of what Add's other operand is added to; kAbsent: it is no such constant.
-  Result<int> bias_of(const Node& add, int to, std::int64_t channels) {
-    if (add.desc.op != "Add" || !add.desc.domain.empty() || add.desc.opset < 7) return kAbsent;
-    const int other = add.inputs[add.inputs[0] == to ? 1 : 0];
-    const HostTensor* const given = graph_.constant_of(other);
-    if (given == nullptr || given->desc.dims.empty() || given->desc.dims.back() != channels ||
-        given->desc.elements() != channels || given->desc.rank() > graph_.values[to].desc.rank()) {
-      return kAbsent;
-    }
-    if (given->desc.rank() == 1) return other;
-    CONVOY_TRY(HostTensor flat, HostTensor::allocate(TensorDesc::packed(given->desc.type, {channels})));
-    std::memcpy(flat.as<std::byte>(), given->as<std::byte>(), static_cast<std::size_t>(given->desc.bytes()));
-    return graph_.add_constant(add.desc.name + ".bias", std::move(flat));
-  }
-
   Result<void> rewrite(std::size_t n) {
     const Node product = graph_.nodes[n];  // a copy: nodes and values move when some are added
     const std::string& name = product.desc.name;
@@ -114,54 +78,19 @@ class PixelProductRewriting {
     const TensorDesc in = graph_.values[x].desc;
     const int rank = in.rank();
     const HostTensor b = *graph_.constant_of(product.inputs[1]);
-    const auto producers = graph_.producers();
-    const auto readers = graph_.readers();
-    Dims pixels = in.dims;
-    std::rotate(pixels.begin() + 1, pixels.end() - 1, pixels.end());
-    int source = x;
-    if (producers[x] != kAbsent && is_transpose(graph_.nodes[producers[x]], to_last(rank))) {
-      source = graph_.nodes[producers[x]].inputs[0];
-    } else {
-      source = new_value(name + ".pixels", in.type, pixels);
-      transpose(product, x, source, to_first(rank));
-    }
+    const int source = new_value(name + ".pixels", in.type, channels_first(in.dims));
+    transpose(product, x, source, first_order(rank));
+    Dims pixels = graph_.values[source].desc.dims;
     pixels[1] = b.desc.dims[1];
     CONVOY_TRY(const int filters, filters_of(name, b, rank));
-    int now = new_value(name + ".channels", in.type, pixels);
+    const int now = new_value(name + ".channels", in.type, pixels);
     Node& conv = graph_.nodes[n];
     conv.desc.op = "Conv";
     conv.desc.opset = 11;
     conv.desc.attributes.clear();
     conv.inputs = {source, filters};
     conv.outputs = {now};
-    int maker = static_cast<int>(n), old = product.outputs[0];  // of `now`, which stands for `old`
-    for (;;) {
-      if (readers[old].size() != 1 || graph_.is_output(old)) break;
-      const int at = readers[old][0];
-      if (is_transpose(graph_.nodes[at], to_first(rank))) {
-        graph_.nodes[maker].outputs[0] = graph_.nodes[at].outputs[0];
-        graph_.nodes[at].erased = true;
-        return {};
-      }
-      CONVOY_TRY(const int bias, maker == static_cast<int>(n) && graph_.nodes[n].inputs.size() == 2
-                                     ? bias_of(graph_.nodes[at], old, b.desc.dims[1])
-                                     : Result<int>(kAbsent));
-      Node& next = graph_.nodes[at];
-      if (bias != kAbsent) {
-        graph_.nodes[n].inputs.push_back(bias);
-        graph_.nodes[n].sources.insert(graph_.nodes[n].sources.end(), next.sources.begin(), next.sources.end());
-        next.erased = true;
-        old = next.outputs[0];
-        continue;
-      }
-      if (next.inputs[0] != old || !activation_of(graph_, next)) break;
-      old = next.outputs[0];
-      next.inputs[0] = now;
-      now = new_value(next.desc.name + ".channels", in.type, pixels);
-      graph_.nodes[at].outputs[0] = now;
-      maker = at;
-    }
-    transpose(product, now, old, to_last(rank));
+    transpose(product, now, product.outputs[0], last_order(rank));
     return {};
   }
 
