@@ -17,6 +17,8 @@ SPECIAL = {"f32": [np.nan, np.inf, -np.inf, 3.4028235e38, -3.4028235e38, 1e30, -
 TYPES = {"real": {"f32": (np.float32, TensorProto.FLOAT), "f16": (np.float16, TensorProto.FLOAT16)}[TYPE], "f32": (np.float32, TensorProto.FLOAT), "u8": (np.uint8, TensorProto.UINT8), "s8": (np.int8, TensorProto.INT8),
          "s64": (np.int64, TensorProto.INT64)}
 OPSET = 19
+CHANNELS_LAST = {"Relu", "LeakyRelu", "Clip", "Sigmoid", "HardSwish", "Add", "Sub", "Mul", "Max", "Min", "Concat", "Split", "Slice", "Pad",
+                 "Resize", "Softmax", "Identity"}  # what may be written so
 
 
 class Graph:
@@ -271,20 +273,53 @@ class Graph:
             values.update(zip(outputs, made if isinstance(made, list) else [made]))
         return {name: values[name] for name in self.outputs}
 
-    def model(self):
+    def with_channels_last(self, node, added):
+        """The same node between Transposes, as exporters of frameworks that compute channels last write it; new constants go to `added`."""
+        n = 2 + self.spatial
+        last, first = [0, *range(2, n), 1], [0, n - 1, *range(1, n - 1)]
+        inputs, outputs = list(node.input), [f"{name}.last" for name in node.output]
         nodes = []
+
+        def list_of(i, values):
+            array = self.constants[inputs[i]][0]
+            inputs[i] = f"{node.name}.list{i}"
+            added.append(numpy_helper.from_array(np.asarray(values(array), array.dtype), inputs[i]))
+
+        data = {"Concat": len(inputs), "Add": 2, "Sub": 2, "Mul": 2, "Max": 2, "Min": 2}.get(node.op_type, 1)
+        for i in range(data):
+            nodes.append(helper.make_node("Transpose", [inputs[i]], [f"{node.name}.{i}.last"], name=f"{node.name}.{i}.last", perm=last))
+            inputs[i] = f"{node.name}.{i}.last"
+        if node.op_type == "Pad":
+            list_of(1, lambda pads: [pads[k * n + d] for k in (0, 1) for d in last])
+        if node.op_type == "Resize":
+            list_of(2, lambda scales: [scales[d] for d in last])
+        if node.op_type == "Slice":
+            list_of(3, lambda axes: [last.index(d % n) for d in axes])
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        if "axis" in attributes:
+            attributes["axis"] = last.index(attributes["axis"] % n)
+        nodes.append(helper.make_node(node.op_type, inputs, outputs, name=node.name, **attributes))
+        for before, after in zip(outputs, node.output):
+            nodes.append(helper.make_node("Transpose", [before], [after], name=before, perm=first))
+        return nodes
+
+    def model(self):
+        nodes, added = [], []
+        random = np.random.default_rng((self.seed, 8))
+        last = random.random() < 0.2
         for op, inputs, outputs, attributes in self.nodes:
             if op in ("Max", "Min", "Clip"):
                 attributes = {}
             if op == "Resize":
                 inputs = (inputs[0], "", inputs[1])
-            nodes.append(helper.make_node(op, list(inputs), list(outputs), name=outputs[0], **attributes))
+            node = helper.make_node(op, list(inputs), list(outputs), name=outputs[0], **attributes)
+            nodes += self.with_channels_last(node, added) if last and op in CHANNELS_LAST and random.random() < 0.9 else [node]
         dims = list(self.dims)
         if self.free != "none":
             dims[0] = "N"
         if self.free == "all":
             dims[2:] = [f"d{d}" for d in range(self.spatial)]
-        tensors = [numpy_helper.from_array(array, name) for name, (array, _) in self.constants.items()]
+        tensors = [numpy_helper.from_array(array, name) for name, (array, _) in self.constants.items()] + added
         graph = helper.make_graph(
             nodes, f"random_{self.seed}", [helper.make_tensor_value_info(name, TYPES["real"][1], dims) for name in self.names],
             [helper.make_tensor_value_info(name, TYPES[self.values[name].kind][1], None) for name in self.outputs], tensors)
