@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "base/fork_mutex.h"
 #include "base/log.h"
 #include "base/provider_environment.h"
+#include "base/side_by_side.h"
 #include "base/spent.h"
 
 namespace convoy {
@@ -56,6 +58,20 @@ TEST(ForkMutex, IsFreeInAForkedProcess) {
   const std::unique_lock lock(fork_mutex(), std::try_to_lock);
   EXPECT_TRUE(lock.owns_lock());
   EXPECT_EQ(forks(), 0U);
+}
+
+TEST(SideBySide, EachPartOnceAndWhatIsThrownInTheCaller) {
+  std::vector<std::atomic<int>> done(100);
+  side_by_side(done.size(), [&](std::size_t i) { ++done[i]; });
+  for (const auto& each : done) EXPECT_EQ(each, 1);
+  side_by_side(0, [](std::size_t) { FAIL(); });
+  for (const std::size_t bad : {0, 7}) {
+    EXPECT_THROW(side_by_side(8,
+                              [&](std::size_t i) {
+                                if (i == bad) throw std::bad_alloc();
+                              }),
+                 std::bad_alloc);
+  }
 }
 
 TEST(Clock, Advances) {

@@ -1,12 +1,11 @@
 #include "network/run/lower.h"
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <map>
 #include <optional>
-#include <thread>
 
+#include "base/side_by_side.h"
 #include "convert/convert.h"
 #include "core/shared_bytes.h"
 #include "network/assign/in_place.h"
@@ -510,16 +509,7 @@ class Lowering {
   };
   Result<void> make_side_by_side() {
     std::vector<Result<void>> done(later_.size());
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&] {
-      for (std::size_t i = next++; i < later_.size(); i = next++)
-        done[i] = later_[i].make(program().steps[later_[i].step]);
-    };
-    const std::size_t most = std::max(1U, std::thread::hardware_concurrency());
-    std::vector<std::thread> helpers;
-    for (std::size_t i = 1; i < std::min(later_.size(), most); ++i) helpers.emplace_back(work);
-    work();
-    for (std::thread& helper : helpers) helper.join();
+    side_by_side(later_.size(), [&](std::size_t i) { done[i] = later_[i].make(program().steps[later_[i].step]); });
     for (const Result<void>& each : done) CONVOY_CHECK(each);
     return {};
   }

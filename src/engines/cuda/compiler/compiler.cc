@@ -1,10 +1,8 @@
 #include "engines/cuda/compiler/compiler.h"
 
-#include <algorithm>
-#include <atomic>
 #include <optional>
-#include <thread>
 
+#include "base/side_by_side.h"
 #include "engines/cuda/compiler/kernel_sources.h"
 
 namespace convoy::cuda {
@@ -41,16 +39,7 @@ Result<std::vector<KernelImage>> compile_all(std::span<const KernelRequest> requ
     CONVOY_TRY(const ProgramSource source, program_source(requests[i]));
     return program_image(source);
   };
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < requests.size(); i = next++) results[i] = one(i);
-  };
-  const std::size_t most = std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::thread> helpers;
-  for (std::size_t i = 1; i < std::min(requests.size(), most); ++i) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
-
+  side_by_side(requests.size(), [&](std::size_t i) { results[i] = one(i); });
   std::vector<KernelImage> images;
   for (auto& result : results) {
     if (!result->ok()) return result->error();
