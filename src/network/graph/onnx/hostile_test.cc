@@ -316,6 +316,17 @@ TEST(Hostile, OutputsThatAnOperatorDoesNotHave) {
   }
 }
 
+// Passes read what a node's first output is.
+TEST(Hostile, NodesWithoutANamedOutput) {
+  ModelProto model = small_model();
+  add_node(model, "MatMul", "n", {"x", "x"}, {""});
+  const std::string bytes = model.SerializeAsString();
+  const auto network = Network::parse(std::as_bytes(std::span(bytes)), "m");
+  ASSERT_FALSE(network.ok());
+  EXPECT_NE(network.error().message.find("node 'n' (MatMul): no outputs"), std::string::npos)
+      << network.error().message;
+}
+
 TEST(Hostile, InputsOfOverflowingShape) {
   ModelProto model = small_model();
   auto& shape = *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();

@@ -324,7 +324,9 @@ class Importer {
       node.outputs.push_back(output.empty() ? kAbsent : ids_.at(output));
     }
     node.desc.output_count = static_cast<int>(node.outputs.size());
-    if (node.outputs.empty()) return corrupt(what + ": no outputs");
+    if (std::ranges::all_of(node.outputs, [](int output) { return output == kAbsent; })) {
+      return corrupt(what + ": no outputs");
+    }
     CONVOY_CHECK(read_bodies(proto_node, node));
     for (const AttributeProto& attribute : proto_node.attribute()) {
       if (std::ranges::find(body_attributes(proto_node), attribute.name()) != body_attributes(proto_node).end())
