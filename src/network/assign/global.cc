@@ -55,12 +55,12 @@ class Choices {
       if (!goal_.asked() && on_processor)
         in_place_.emplace(format, InPlace(graph, {graph.nodes.size(), {format, format}}));
     }
-    std::vector<std::vector<Way>> ways;
+    std::vector<std::vector<Choice>> choices;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-      ways.push_back(ways_of(n));
-      add_to(off_, ways.back());
+      choices.push_back(choices_of(n));
+      add_to(off_, choices.back());
     }
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) nodes_.push_back(alternatives_of(n, ways[n]));
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) nodes_.push_back(alternatives_of(n, choices[n]));
   }
 
   const std::vector<Alternatives>& nodes() const { return nodes_; }
@@ -113,7 +113,7 @@ class Choices {
   }
 
   // With these sides and so many fusions undone.
-  struct Way {
+  struct Choice {
     Sides sides;
     int unfused = 0;
     Cost cost;                 // of the node, or of the convolution that is left
@@ -140,40 +140,40 @@ class Choices {
     return result;
   }
 
-  std::vector<Way> ways_of(std::size_t n) {
+  std::vector<Choice> choices_of(std::size_t n) {
     const Node& node = graph_.nodes[n];
-    std::vector<Way> ways;
-    if (has_options(node)) return ways;
+    std::vector<Choice> choices;
+    if (has_options(node)) return choices;
     for (const Sides& sides : sides_of(n)) {
-      const double on_all = add_ways(n, sides, ways);
+      const double on_all = add_choices(n, sides, choices);
       if (!may_run_on_one(node, sides, on_all)) continue;
-      std::vector<Way> alone;
-      const double on_one = add_ways(n, {sides.reads, sides.writes, Threads::one}, alone);
-      if (may_be_better_on_one(on_one, on_all)) ways.insert(ways.end(), alone.begin(), alone.end());
+      std::vector<Choice> alone;
+      const double on_one = add_choices(n, {sides.reads, sides.writes, Threads::one}, alone);
+      if (may_be_better_on_one(on_one, on_all)) choices.insert(choices.end(), alone.begin(), alone.end());
     }
-    return ways;
+    return choices;
   }
 
-  Alternatives alternatives_of(std::size_t n, const std::vector<Way>& ways) {
+  Alternatives alternatives_of(std::size_t n, const std::vector<Choice>& choices) {
     const Node& node = graph_.nodes[n];
     Alternatives result;
     if (has_options(node)) {
       for (const Sides& sides : sides_of(n)) add_options(node, sides, result);
     }
     OffPredictions off;
-    add_to(off, ways);
-    for (const Way& way : ways) {
-      double seconds = expected(way.cost, off);
-      for (const Cost& each : way.behind) seconds += expected(each, off);
-      if (result.sides.empty() || result.sides.back() != way.sides) {
-        result.sides.push_back(way.sides);
+    add_to(off, choices);
+    for (const Choice& choice : choices) {
+      double seconds = expected(choice.cost, off);
+      for (const Cost& each : choice.behind) seconds += expected(each, off);
+      if (result.sides.empty() || result.sides.back() != choice.sides) {
+        result.sides.push_back(choice.sides);
         result.seconds.push_back(seconds);
-        result.joules.push_back(way.joules());
-        result.unfused.push_back(way.unfused);
+        result.joules.push_back(choice.joules());
+        result.unfused.push_back(choice.unfused);
       } else if (seconds < result.seconds.back()) {
         result.seconds.back() = seconds;
-        result.joules.back() = way.joules();
-        result.unfused.back() = way.unfused;
+        result.joules.back() = choice.joules();
+        result.unfused.back() = choice.unfused;
       }
     }
     if (node.conv && result.sides.empty() && is_static(graph_, node))
@@ -184,10 +184,10 @@ class Choices {
     return result;
   }
 
-  static void add_to(OffPredictions& off, const std::vector<Way>& ways) {
-    for (const Way& way : ways) {
-      off.add(way.cost);
-      for (const Cost& each : way.behind) off.add(each);
+  static void add_to(OffPredictions& off, const std::vector<Choice>& choices) {
+    for (const Choice& choice : choices) {
+      off.add(choice.cost);
+      for (const Cost& each : choice.behind) off.add(each);
     }
   }
 
@@ -222,29 +222,29 @@ class Choices {
   }
 
   // As it is, and with the last of its fusions undone. What the fastest of these takes.
-  double add_ways(std::size_t n, const Sides& sides, std::vector<Way>& ways) {
+  double add_choices(std::size_t n, const Sides& sides, std::vector<Choice>& choices) {
     const Node& node = graph_.nodes[n];
     double least = std::numeric_limits<double>::infinity();
-    const auto add = [&](const Way& way) {
-      double seconds = way.cost.seconds;
-      for (const Cost& each : way.behind) seconds += each.seconds;
+    const auto add = [&](const Choice& choice) {
+      double seconds = choice.cost.seconds;
+      for (const Cost& each : choice.behind) seconds += each.seconds;
       least = std::min(least, seconds);
-      ways.push_back(way);
+      choices.push_back(choice);
     };
     const auto whole = is_in_place(n, sides) ? Cost{} : cost_of(node, sides);
     if (whole) add({sides, 0, *whole, {}});
     if (goal_.asked()) return least;
     const Sides between{sides.writes, sides.writes, sides.threads};
     const Node* left = &node;
-    Way way{.sides = sides, .cost = {}, .behind = {}};
+    Choice choice{.sides = sides, .cost = {}, .behind = {}};
     while (left->fused && can_work(graph_, left->fused->next, between)) {
-      way.behind.push_back(*cost_of(left->fused->next, between));
+      choice.behind.push_back(*cost_of(left->fused->next, between));
       left = &left->fused->conv;
-      ++way.unfused;
+      ++choice.unfused;
       const auto cost = cost_of(*left, sides);
       if (!cost) continue;
-      way.cost = *cost;
-      add(way);
+      choice.cost = *cost;
+      add(choice);
     }
     return least;
   }
@@ -445,13 +445,13 @@ class Choices {
       found = std::move(longer);
     };
     for (const int reader : readers) {
-      Formats formats;
+      Formats held;
       for (const Sides& sides : nodes_[reader].sides) {
         const Formats read = read_in(reader, value, sides);
         if (read.size() != 1) return false;
-        if (!serves(value, formats, read)) formats.push_back(read.front());
+        if (!serves(value, held, read)) held.push_back(read.front());
       }
-      each_in(formats);
+      each_in(held);
     }
     if (row_major) each_in({Format()});
     alternatives.insert(alternatives.end(), found.begin(), found.end());

@@ -13,28 +13,28 @@ namespace {
 
 // A scale or zero point: one element, one a row of a (or column of b), or one of those a matrix of the batch. Value
 // (image, position) lies at image * step + position * (per_line ? 1 : 0) of the packed tensor.
-struct Spread {
+struct ParameterStrides {
   std::int64_t image = 0, line = 0;
   std::int64_t at(std::int64_t i, std::int64_t position) const { return i * image + position * line; }
 };
 
 // `lines`: rows of a or columns of b; `own`: dims of that operand.
-Result<Spread> spread_of(const NodeDesc& node, std::span<const Input> inputs, int index, const Dims& own,
-                         std::int64_t lines, const MatMulShape& shape) {
-  Spread spread;
-  if (!is_present(inputs, index)) return spread;
+Result<ParameterStrides> parameter_strides_of(const NodeDesc& node, std::span<const Input> inputs, int index,
+                                              const Dims& own, std::int64_t lines, const MatMulShape& shape) {
+  ParameterStrides strides;
+  if (!is_present(inputs, index)) return strides;
   const std::int64_t count = inputs[index].desc.elements();
-  if (count == 1) return spread;
+  if (count == 1) return strides;
   std::int64_t own_images = 1;
   for (std::size_t d = 0; d + 2 < own.size(); ++d) own_images *= own[d];
   if (count == lines) {
-    spread.line = 1;
-    return spread;
+    strides.line = 1;
+    return strides;
   }
   if (count == own_images * lines && own_images == shape.batches()) {
-    spread.line = 1;
-    spread.image = lines;
-    return spread;
+    strides.line = 1;
+    strides.image = lines;
+    return strides;
   }
   return bad_node(node, fmt::format("input {} has dims [{}]; one element or {} are needed", index,
                                     to_string(inputs[index].desc.dims), lines));
@@ -48,7 +48,7 @@ std::int32_t byte_at(DataType type, const void* data, std::int64_t at) {
 struct Problem {
   MatMulShape shape;
   Dims output;
-  Spread a_zero, b_zero, a_scale, b_scale;
+  ParameterStrides a_zero, b_zero, a_scale, b_scale;
 };
 
 // Operand `index` of `in`, whose zero points are operand `zero` where there is one.
@@ -102,8 +102,8 @@ class MatMulInteger final : public Operator {
     Problem problem;
     const Dims &a = inputs[0].desc.dims, &b = inputs[1].desc.dims;
     CONVOY_TRY(problem.shape, matmul_shape(node, a, b, 0, 1, &problem.output));
-    CONVOY_TRY(problem.a_zero, spread_of(node, inputs, 2, a, problem.shape.m, problem.shape));
-    CONVOY_TRY(problem.b_zero, spread_of(node, inputs, 3, b, problem.shape.n, problem.shape));
+    CONVOY_TRY(problem.a_zero, parameter_strides_of(node, inputs, 2, a, problem.shape.m, problem.shape));
+    CONVOY_TRY(problem.b_zero, parameter_strides_of(node, inputs, 3, b, problem.shape.n, problem.shape));
     return problem;
   }
 };
@@ -157,10 +157,10 @@ class QLinearMatMul final : public Operator {
     Problem problem;
     const Dims &a = inputs[0].desc.dims, &b = inputs[3].desc.dims;
     CONVOY_TRY(problem.shape, matmul_shape(node, a, b, 0, 3, &problem.output));
-    CONVOY_TRY(problem.a_scale, spread_of(node, inputs, 1, a, problem.shape.m, problem.shape));
-    CONVOY_TRY(problem.a_zero, spread_of(node, inputs, 2, a, problem.shape.m, problem.shape));
-    CONVOY_TRY(problem.b_scale, spread_of(node, inputs, 4, b, problem.shape.n, problem.shape));
-    CONVOY_TRY(problem.b_zero, spread_of(node, inputs, 5, b, problem.shape.n, problem.shape));
+    CONVOY_TRY(problem.a_scale, parameter_strides_of(node, inputs, 1, a, problem.shape.m, problem.shape));
+    CONVOY_TRY(problem.a_zero, parameter_strides_of(node, inputs, 2, a, problem.shape.m, problem.shape));
+    CONVOY_TRY(problem.b_scale, parameter_strides_of(node, inputs, 4, b, problem.shape.n, problem.shape));
+    CONVOY_TRY(problem.b_zero, parameter_strides_of(node, inputs, 5, b, problem.shape.n, problem.shape));
     return problem;
   }
 };

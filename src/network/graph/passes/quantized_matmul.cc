@@ -12,15 +12,15 @@ namespace convoy::network {
 namespace {
 
 // Where an operator has its inputs; kAbsent: it has none of the kind.
-struct Places {
+struct Operands {
   int b, a_scale, a_zero, b_scale, b_zero, bias, y_scale, y_zero;
 };
 
-std::optional<Places> places_of(const ops::NodeDesc& desc) {
-  if (desc.op == "QGemm" && desc.domain == "com.microsoft") return Places{3, 1, 2, 4, 5, 6, 7, 8};
+std::optional<Operands> operands_of(const ops::NodeDesc& desc) {
+  if (desc.op == "QGemm" && desc.domain == "com.microsoft") return Operands{3, 1, 2, 4, 5, 6, 7, 8};
   if (!desc.domain.empty()) return std::nullopt;
-  if (desc.op == "QLinearMatMul") return Places{3, 1, 2, 4, 5, kAbsent, 6, 7};
-  if (desc.op == "MatMulInteger") return Places{1, kAbsent, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent};
+  if (desc.op == "QLinearMatMul") return Operands{3, 1, 2, 4, 5, kAbsent, 6, 7};
+  if (desc.op == "MatMulInteger") return Operands{1, kAbsent, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent};
   return std::nullopt;
 }
 
@@ -34,9 +34,9 @@ class QuantizedProductRewriting {
     int changes = 0;
     for (std::size_t n = 0; n < count; ++n) {
       const Node node = graph_.nodes[n];
-      const auto places = places_of(node.desc);
-      if (!places || node.outputs.size() != 1 || !is_inferred(graph_, node)) continue;
-      CONVOY_TRY(const bool changed, rewrite(static_cast<int>(n), node, *places));
+      const auto operands = operands_of(node.desc);
+      if (!operands || node.outputs.size() != 1 || !is_inferred(graph_, node)) continue;
+      CONVOY_TRY(const bool changed, rewrite(static_cast<int>(n), node, *operands));
       if (changed) ++changes;
     }
     graph_.sweep();
@@ -68,15 +68,15 @@ class QuantizedProductRewriting {
     return by->per_tensor() || by->axis == graph_.values[node.outputs[0]].desc.rank() - 1 ? next : nullptr;
   }
 
-  Result<bool> rewrite(int n, const Node& node, const Places& places) {
-    const auto at = [&](int place) {
-      return place != kAbsent && place < static_cast<int>(node.inputs.size()) ? node.inputs[place] : kAbsent;
+  Result<bool> rewrite(int n, const Node& node, const Operands& operands) {
+    const auto at = [&](int operand) {
+      return operand != kAbsent && operand < static_cast<int>(node.inputs.size()) ? node.inputs[operand] : kAbsent;
     };
     const auto trans_a = node.desc.integer("transA", 0), trans_b = node.desc.integer("transB", 0);
     const auto alpha = node.desc.real("alpha", 1);
-    if (graph_.constant_of(at(places.b)) == nullptr) return false;
+    if (graph_.constant_of(at(operands.b)) == nullptr) return false;
     // Copies: values move when some are added.
-    const HostTensor b = *graph_.constant_of(at(places.b));
+    const HostTensor b = *graph_.constant_of(at(operands.b));
     const Value x = graph_.values[node.inputs[0]], y = graph_.values[node.outputs[0]];
     if (!trans_a.ok() || *trans_a != 0 || !trans_b.ok() || !alpha.ok() || *alpha != 1) return false;
     if (b.desc.rank() != 2 || x.desc.rank() < 2) return false;
@@ -84,25 +84,27 @@ class QuantizedProductRewriting {
     const std::int64_t depth = b.desc.dims[transposed ? 1 : 0], columns = b.desc.dims[transposed ? 0 : 1];
     if (x.desc.elements() == 0 || depth == 0 || columns == 0 || x.desc.dims.back() != depth) return false;
     const std::int64_t rows = x.desc.elements() / depth;
-    if (!is_sized(at(places.a_scale), {1}) || !is_sized(at(places.a_zero), {1}) || !is_sized(at(places.y_scale), {1}) ||
-        !is_sized(at(places.y_zero), {1}) || !is_sized(at(places.b_scale), {1, columns}) ||
-        !is_sized(at(places.b_zero), {1, columns}) || !is_sized(at(places.bias), {columns})) {
+    if (!is_sized(at(operands.a_scale), {1}) || !is_sized(at(operands.a_zero), {1}) ||
+        !is_sized(at(operands.y_scale), {1}) || !is_sized(at(operands.y_zero), {1}) ||
+        !is_sized(at(operands.b_scale), {1, columns}) || !is_sized(at(operands.b_zero), {1, columns}) ||
+        !is_sized(at(operands.bias), {columns})) {
       return false;
     }
-    if (at(places.bias) != kAbsent && !is_row(at(places.bias), columns)) return false;
-    for (int place : {places.a_scale, places.b_scale, places.b_zero, places.y_scale, places.y_zero}) {
-      if (at(place) != kAbsent && graph_.constant_of(at(place)) == nullptr) return false;
+    if (at(operands.bias) != kAbsent && !is_row(at(operands.bias), columns)) return false;
+    for (int operand : {operands.a_scale, operands.b_scale, operands.b_zero, operands.y_scale, operands.y_zero}) {
+      if (at(operand) != kAbsent && graph_.constant_of(at(operand)) == nullptr) return false;
     }
-    const bool requantizes = at(places.y_scale) != kAbsent;
-    if (requantizes && at(places.a_zero) != kAbsent && graph_.constant_of(at(places.a_zero)) == nullptr) return false;
+    const bool requantizes = at(operands.y_scale) != kAbsent;
+    if (requantizes && at(operands.a_zero) != kAbsent && graph_.constant_of(at(operands.a_zero)) == nullptr)
+      return false;
     CONVOY_TRY(const int filters, filters_of(node, b, transposed));
-    CONVOY_TRY(const int a_scale, flat(node, at(places.a_scale)));
-    CONVOY_TRY(const int own_a_zero, flat(node, at(places.a_zero)));
-    CONVOY_TRY(const int b_zero, flat(node, at(places.b_zero)));
-    CONVOY_TRY(const int y_scale, flat(node, at(places.y_scale)));
-    CONVOY_TRY(const int own_y_zero, flat(node, at(places.y_zero)));
-    CONVOY_TRY(const int b_scale, flat(node, at(places.b_scale)));
-    CONVOY_TRY(const int bias, flat(node, at(places.bias)));
+    CONVOY_TRY(const int a_scale, flat(node, at(operands.a_scale)));
+    CONVOY_TRY(const int own_a_zero, flat(node, at(operands.a_zero)));
+    CONVOY_TRY(const int b_zero, flat(node, at(operands.b_zero)));
+    CONVOY_TRY(const int y_scale, flat(node, at(operands.y_scale)));
+    CONVOY_TRY(const int own_y_zero, flat(node, at(operands.y_zero)));
+    CONVOY_TRY(const int b_scale, flat(node, at(operands.b_scale)));
+    CONVOY_TRY(const int bias, flat(node, at(operands.bias)));
     CONVOY_TRY(const int image, reshaped(node, node.inputs[0], {rows, depth, 1, 1}));
 
     int real = node.outputs[0], sum_scales = kAbsent;
