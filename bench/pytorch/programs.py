@@ -13,7 +13,7 @@ replays N  {"milliseconds": a step that was captured into a CUDA graph, "losses"
 memory     {"allocated", "reserved": PyTorch's peaks in bytes, "process": what the driver says that this process has}
 
 The first five are those that nobody here had tried when issue 54 was filed; the second five were chosen before any of them was timed
-(1D, 3D, segmentation, detection, diffusion). Inputs are random and stay the same; each program has the type that it is usually run in.
+(1D, 3D, segmentation, detection, diffusion), and so were those of untried.py. Inputs are random and stay the same; each program has the type that it is usually run in.
 """
 import argparse
 import contextlib
@@ -30,49 +30,9 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import captured  # noqa: E402
+import untried  # noqa: E402
 from answering import answer  # noqa: E402
-
-
-class Training:
-    """A model, its optimizer and `loss_of(model)`; step() is one of training."""
-
-    def __init__(self, model, loss_of, precision, layout, device):
-        self.model = model.to(device)
-        if layout is not None:
-            self.model = self.model.to(memory_format=layout)
-        self.model.train()
-        self.loss_of, self.precision, self.device = loss_of, precision, device
-        self.optimizer = torch.optim.SGD((p for p in self.model.parameters() if p.requires_grad), lr=1e-3, momentum=0.9)
-
-    def step(self, captured=False):
-        self.optimizer.zero_grad(set_to_none=True)
-        # Casts that autocast keeps would belong to the captured step.
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.precision == "bf16", cache_enabled=not captured):
-            loss = self.loss_of(self.model)
-        loss.backward()
-        self.optimizer.step()
-        return loss.detach()
-
-
-class Inference:
-    """A model in bf16 and its input; step() is one forward pass."""
-
-    def __init__(self, model, batch, layout, device):
-        self.model = model.to(device, torch.bfloat16).to(memory_format=layout).eval()
-        self.batch = batch.to(device, torch.bfloat16).to(memory_format=layout)
-
-    def step(self, captured=False):
-        with torch.no_grad():
-            return self.model(self.batch).float().mean()
-
-
-def classification(make, shape, classes, precision, device, layout=None, arguments=()):
-    """Training of a torchvision network on random pictures."""
-    batch = torch.randn(*shape, device=device)
-    if layout is not None:
-        batch = batch.to(memory_format=layout)
-    labels = torch.randint(classes, (shape[0],), device=device)
-    return Training(make(*arguments), lambda model: functional.cross_entropy(model(batch).float(), labels), precision, layout, device)
+from stepping import Inference, Training, classification  # noqa: E402
 
 
 class ConvTasNet(nn.Module):
@@ -287,7 +247,7 @@ def diffusion_unet(device):
 
 PROGRAMS = {"conv_tasnet": conv_tasnet, "regnet_y_3_2gf": regnet, "r3d_18": r3d, "causal_conv1d": causal_conv1d, "vae3d_decoder": vae3d_decoder,
             "wav2letter": wav2letter, "s3d": s3d, "deeplabv3": deeplabv3, "retinanet": retinanet, "diffusion_unet": diffusion_unet,
-            "wav2vec2": wav2vec2}
+            "wav2vec2": wav2vec2, **untried.PROGRAMS}
 
 CONVOLUTIONS = ("aten::cudnn_convolution", "aten::cudnn_convolution_transpose", "aten::convolution_backward", "aten::_conv_depthwise2d", "aten::conv_depthwise3d")
 
