@@ -16,6 +16,7 @@
 #include "cli/offers.h"
 #include "cli/tuning.h"
 #include "core/provider.h"
+#include "engines/cuda/reference/reference_kernels.h"
 #include "report/format.h"
 #include "select/choose/candidates.h"
 #include "select/choose/filter.h"
@@ -30,7 +31,11 @@
 namespace convoy::cli {
 namespace {
 
-constexpr double kSecondsOfEach = 2;     // where no budget is given
+// Where no budget is given: on a processor so long for each; on a GPU so many times as long in all as what cuDNN offers
+// first and what stands in for it took, as if each problem had taken the least.
+constexpr double kSecondsOfEach = 2;
+constexpr double kTimesOffered = 1.5;
+constexpr double kLeastOfEach = 0.1;
 constexpr std::int64_t kAutomatic = -1;  // a knob that is left to cuDNN
 constexpr const char* kGraphEngines = "cudnn.eng";
 constexpr std::size_t kProblemsAhead = 3;  // whose plans are made while one is measured
@@ -53,8 +58,16 @@ RecordTuner::RecordTuner(const Program& program, const report::Record& record, c
 }
 
 Result<void> RecordTuner::run() {
-  if (request_.kind() == DeviceKind::cuda) measure_what_is_offered();
-  if (program_.shared.budget < 0) {
+  if (request_.kind() == DeviceKind::cuda) {
+    compile_verdicts();
+    measure_what_is_offered();
+    if (program_.shared.budget < 0) {
+      const auto inferred = std::ranges::count_if(recorded_, [](const Recorded& each) { return each.inferred; });
+      const double least = kLeastOfEach * static_cast<double>(inferred);
+      options_.budget_seconds = kTimesOffered * std::max(monotonic_seconds() - tuning_.start, least);
+    }
+    CONVOY_CHECK(share_budget());
+  } else if (program_.shared.budget < 0) {
     for (Recorded& each : recorded_) {
       if (interrupted()) break;
       measure(each, kSecondsOfEach, false);
@@ -254,6 +267,13 @@ Result<void> RecordTuner::share_budget() {
         measure(each, over ? -1 : turn.seconds, turn.likely_only);
         return selection::SliceOutcome{!each.partial, store_.stored > before};
       });
+}
+
+void RecordTuner::compile_verdicts() {
+  std::vector<ConvProblem> problems;
+  for (const Recorded& each : recorded_) problems.push_back(each.problem);
+  static_cast<void>(
+      cuda::compile_references(problems, request_.cuda->architecture));  // else the first verdict says why
 }
 
 void RecordTuner::measure_what_is_offered() {

@@ -55,6 +55,8 @@ class RecordTuner {
   std::span<const Recorded> recorded() const { return recorded_; }
   // How long it took to measure what a program is offered, of all problems.
   double offered_seconds() const { return offered_seconds_; }
+  // What tuning was to take; 0: as long as it takes.
+  double budget_seconds() const { return options_.budget_seconds; }
   bool same_library() const { return same_library_; }
   const std::string& here() const { return here_; }  // "cuDNN 9.14.0"
   // Of the time of all calls, as it was known before, what is measured by now.
@@ -80,6 +82,8 @@ class RecordTuner {
   double left() const;
   // Half of it to all problems alike, half by their shares.
   Result<void> share_budget();
+  // All at once, where one after another each would be waited for.
+  void compile_verdicts();
   // First, of all problems, what ran and what cuDNN would offer: what benchmark mode builds and times. Then what runs
   // in place of a plan.
   void measure_what_is_offered();

@@ -187,8 +187,9 @@ Result<int> tune_record(const Program& program, const report::Record& record, co
                           measured == 0 ? "nothing to measure" : fmt::format("{} candidates measured", measured),
                           report::seconds(spent), info.path));
   if (partial > 0) {
-    program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here",
-                            interrupted() ? "interrupted" : "the time ended", partial, partial == 1 ? " is" : "s are"));
+    program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here{}",
+                            interrupted() ? "interrupted" : "the time ended", partial, partial == 1 ? " is" : "s are",
+                            program.shared.budget < 0 ? ", --budget 5min for longer" : ""));
   }
   say_remarks(program, tuner, record, request);
   if (!info.remark.empty()) program.note(fmt::format("{}: {}", info.path, info.remark));
@@ -206,6 +207,7 @@ Result<int> tune_record(const Program& program, const report::Record& record, co
                     {"gain_seconds", gain},
                     {"elsewhere_seconds", elsewhere},
                     {"seconds", spent},
+                    {"budget_seconds", tuner.budget_seconds()},
                     {"offered_seconds", tuner.offered_seconds()},
                     {"spent", spent_json()},
                     {"plan", plan},

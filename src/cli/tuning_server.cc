@@ -50,17 +50,17 @@ class File {
 // Verdicts are by kernels that are compiled once a type and pass: those that most programs need, all at once, before
 // the first problem is asked for.
 void prepare_verdicts(const CudaDevice& device) {
-  std::vector<cuda::KernelRequest> requests;
-  for (const char* type : {"bf16", "f32"}) {
+  std::vector<ConvProblem> problems;
+  for (const char* type : {"bf16", "f16", "f32"}) {
     for (const char* problem :
          {"fprop:x={0},1x8x8x8,nhwc:w={0},8x8x3x3,nhwc", "fprop:x={0},1x512x8x8,nhwc:w={0},8x512x3x3,nhwc",
           "dgrad:x={0},1x8x8x8,nhwc:w={0},8x8x3x3,nhwc", "dgrad:x={0},1x8x8x8,nhwc:w={0},512x8x3x3,nhwc",
           "wgrad:x={0},1x8x8x8,nhwc:w={0},8x8x3x3,nhwc", "wgrad:x={0},1x8x64x64,nhwc:w={0},8x8x3x3,nhwc"}) {
       const auto parsed = parse_problem(fmt::format(fmt::runtime(problem), type));
-      if (parsed.ok()) requests.push_back(cuda::reference_request(*parsed, device.architecture));
+      if (parsed.ok()) problems.push_back(*parsed);
     }
   }
-  static_cast<void>(cuda::compile_all(requests));  // else the first verdict says why not
+  static_cast<void>(cuda::compile_references(problems, device.architecture));  // else the first verdict says why not
 }
 
 }  // namespace
@@ -208,8 +208,10 @@ TuningServer::~TuningServer() { state_->over = true; }
 std::string TuningServer::end() {
   state_->over = true;
   if (thread_.joinable()) thread_.join();
-  return fmt::format("{} problems measured while the program waited, for {}{}{}", state_->problems,
-                     report::seconds(state_->spent), state_->failure.empty() ? "" : "; ", state_->failure);
+  std::string done = state_->problems == 0 ? "nothing was measured while the program waited"
+                                           : fmt::format("{} problems measured while the program waited, for {}",
+                                                         state_->problems, report::seconds(state_->spent));
+  return state_->failure.empty() ? done : fmt::format("{}; {}", done, state_->failure);
 }
 
 }  // namespace convoy::cli

@@ -65,7 +65,7 @@ class Choices(unittest.TestCase):
                f"s.sendall(b'measure\\t0\\t{PROBLEM}\\n'); print(s.makefile().read())")
         code, out, err = self.convoy("exec", "--tune", "5", "--", sys.executable, "-c", ask)
         self.assertEqual((code, out), (0, "end\n\n"), err)
-        self.assertIn("convoy exec: 0 problems measured while the program waited, for 0.00 ns; --device cuda:0: no CUDA device", err)
+        self.assertIn("convoy exec: nothing was measured while the program waited; --device cuda:0: no CUDA device", err)
         self.assertNotIn("the program chooses as ever", err)
         code, _, err = self.convoy("exec", "--tune", "soon", "true")
         self.assertEqual(code, 2)

@@ -333,14 +333,30 @@ class Exec(unittest.TestCase):
         ask = ("import os, socket; s = socket.socket(socket.AF_UNIX); s.connect(os.environ['CONVOY_TUNER']); "
                f"s.sendall(b'measure\\t0\\t{problem}\\n'); print(s.makefile().read())")
         cudnn = pathlib.Path(FAKE_DRIVER).parent.parent / "fake_cudnn/libcudnn.so.9"
-        for measured in 1, 0:
+        for measured in "1 problems measured", "nothing was measured":
             code, out, err = run(CONVOY, "exec", "--tune", "20", "--", sys.executable, "-c", ask, CONVOY_DB=str(self.record) + ".db",
                                  CONVOY_CUDA_DRIVER=FAKE_DRIVER, CONVOY_CUDNN=str(cudnn), CONVOY_NVRTC="off", CONVOY_NVML="off")
             self.assertEqual(code, 0, err)
             first, *_, last = out.splitlines()[:-1]
             self.assertRegex(first, "^time\tFake 9000\t-\t" + problem + "\tcuda.depthwise{.*}\tinf\treduced$")
             self.assertEqual(last, "end")
-            self.assertIn(f"convoy exec: {measured} problems measured while the program waited", err)
+            self.assertIn(f"convoy exec: {measured} while the program waited", err)
+
+    def test_tuning_a_record_takes_as_long_as_what_cudnn_offers_asks_for(self):
+        """Once and a half that on a GPU, where nothing else is said; each problem counts a tenth of a second at least."""
+        cudnn = pathlib.Path(FAKE_DRIVER).parent.parent / "fake_cudnn/libcudnn.so.9"
+        rows = [{"convoy_record": 1, "pid": 7, "program": "train.py", "cudnn": 91900, "seconds": 1}]
+        rows += [{"problem": f"fprop:x=bf16,2x8x{size}x5,nhwc:w=bf16,8x1x3x3,nhwc:y=bf16,2x8x{size}x5,nhwc:pad=1x1:groups=8", "operations": "CONVOLUTION_FORWARD",
+                  "device": "Fake 9000", "calls": 1, "plans": []} for size in (5, 6, 7)]
+        self.record.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        budgets = []
+        for flags in [], ["--budget", "7s"]:
+            _, out, err = run(CONVOY, "tune", str(self.record), "--device", "cuda", "--json", *flags, CONVOY_DB=str(self.record) + ".db",
+                              CONVOY_CUDA_DRIVER=FAKE_DRIVER, CONVOY_CUDNN=str(cudnn), CONVOY_NVRTC="off", CONVOY_NVML="off")
+            self.assertTrue(out.startswith("{"), err)
+            budgets.append(json.loads(out)["budget_seconds"])
+        self.assertGreaterEqual(budgets[0], 1.5 * 3 * 0.1)
+        self.assertEqual(budgets[1], 7)
 
     def test_who_convolves_nothing_loads_no_driver(self):
         """Workers that load data, compilers, launchers: what they inherit does nothing in them."""

@@ -77,9 +77,14 @@ class ChannelsLastPlan final : public ConvPlan, public HasStages {
     };
     const TensorDesc& out = problem.out();
     if (!is_channels_last(out)) out_offset_ = reserve(channels_last(out));
-    for (const Copy& copy : copies_of(problem)) {
-      CONVOY_TRY(cuda::LayoutConversion conversion,
-                 cuda::LayoutConversion::make(copy.from, copy.to, *request.cuda, request.target_sms));
+    const std::vector<Copy> copies = copies_of(problem);
+    std::vector<cuda::LayoutConversion::Placements> placements;
+    for (const Copy& copy : copies) placements.push_back({copy.from, copy.to});
+    CONVOY_TRY(std::vector<cuda::LayoutConversion> conversions,
+               cuda::LayoutConversion::make_all(placements, *request.cuda, request.target_sms));
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      const Copy& copy = copies[i];
+      cuda::LayoutConversion& conversion = conversions[i];
       code_bytes_ += conversion.code_bytes();
       const bool of_out = copy.operand == Copy::Of::prior || copy.operand == Copy::Of::result;
       copies_.push_back({copy.operand, std::move(conversion), of_out ? *out_offset_ : reserve(copy.to)});

@@ -205,22 +205,38 @@ KernelRequest layout_request(const TensorDesc& from, const TensorDesc& to, const
   return {design.transposed ? "layout_transpose.cu" : "layout_copy.cu", constants.text(), architecture};
 }
 
+Result<std::vector<LayoutConversion>> LayoutConversion::make_all(std::span<const Placements> placements,
+                                                                 const CudaDevice& device, int target_sms) {
+  std::vector<LayoutDesign> designs;
+  std::vector<KernelRequest> requests;
+  for (const auto& [from, to] : placements) {
+    CONVOY_TRY(LayoutDesign design, layout_design(from, to, device));
+    if (design.blocks > 0) requests.push_back(layout_request(from, to, design, device.architecture, target_sms));
+    designs.push_back(std::move(design));
+  }
+  CONVOY_TRY(const std::vector<KernelImage> images, compile_all(requests));
+  std::vector<LayoutConversion> all;
+  auto image = images.begin();
+  for (const LayoutDesign& design : designs) {
+    LayoutConversion& made = all.emplace_back(LayoutConversion());
+    made.ordinal_ = device.ordinal;
+    if (design.blocks == 0) continue;
+    made.code_bytes_ = image->size();
+    CONVOY_TRY(Module module, Module::load(device.ordinal, *image++, "layout conversion"));
+    made.module_ = std::make_shared<const Module>(std::move(module));
+    CONVOY_TRY(made.kernel_, made.module_->kernel(design.transposed ? "transpose" : "copy"));
+    made.shape_.grid.x = static_cast<unsigned>(design.blocks);
+    made.shape_.block.x = kThreads;
+    if (target_sms > 0) CONVOY_CHECK(keep_within(device.ordinal, target_sms, made.kernel_, made.shape_));
+  }
+  return all;
+}
+
 Result<LayoutConversion> LayoutConversion::make(const TensorDesc& from, const TensorDesc& to, const CudaDevice& device,
                                                 int target_sms) {
-  CONVOY_TRY(const LayoutDesign design, layout_design(from, to, device));
-  LayoutConversion made;
-  made.ordinal_ = device.ordinal;
-  if (design.blocks == 0) return made;
-  const KernelRequest request = layout_request(from, to, design, device.architecture, target_sms);
-  CONVOY_TRY(const std::vector<KernelImage> images, compile_all({&request, 1}));
-  CONVOY_TRY(Module module, Module::load(device.ordinal, images[0], "layout conversion"));
-  made.module_ = std::make_shared<const Module>(std::move(module));
-  CONVOY_TRY(made.kernel_, made.module_->kernel(design.transposed ? "transpose" : "copy"));
-  made.shape_.grid.x = static_cast<unsigned>(design.blocks);
-  made.shape_.block.x = kThreads;
-  if (target_sms > 0) CONVOY_CHECK(keep_within(device.ordinal, target_sms, made.kernel_, made.shape_));
-  made.code_bytes_ = images[0].size();
-  return made;
+  const Placements placements{from, to};
+  CONVOY_TRY(std::vector<LayoutConversion> made, make_all({&placements, 1}, device, target_sms));
+  return std::move(made.front());
 }
 
 Result<void> LayoutConversion::enqueue(const void* from, void* to, CUstream stream) const {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "convoy/device.h"
 #include "convoy/tensor.h"
@@ -33,6 +35,13 @@ class LayoutConversion {
   // without a conversion on the device (any type is copied as it is), what the compiler and the driver say.
   static Result<LayoutConversion> make(const TensorDesc& from, const TensorDesc& to, const CudaDevice& device,
                                        int target_sms = 0);
+
+  // Several, in the order of `placements`, their kernels compiled side by side.
+  struct Placements {
+    TensorDesc from, to;
+  };
+  static Result<std::vector<LayoutConversion>> make_all(std::span<const Placements> placements,
+                                                        const CudaDevice& device, int target_sms = 0);
 
   // Enqueues on the stream of the device, current or not. `from` and `to` are aligned as described and don't overlap.
   Result<void> enqueue(const void* from, void* to, CUstream stream) const;

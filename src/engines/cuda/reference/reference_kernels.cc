@@ -104,6 +104,17 @@ KernelRequest reference_request(const ConvProblem& problem, int architecture) {
   return {"reference.cu", constants_for(problem, team_for(problem)), architecture};
 }
 
+Result<void> compile_references(std::span<const ConvProblem> problems, int architecture) {
+  std::vector<KernelRequest> requests;
+  for (const ConvProblem& problem : problems) {
+    KernelRequest request = reference_request(problem, architecture);
+    const bool known = std::ranges::any_of(requests, [&](const auto& r) { return r.constants == request.constants; });
+    if (!known) requests.push_back(std::move(request));
+  }
+  CONVOY_TRY([[maybe_unused]] const auto images, compile_all(requests));
+  return {};
+}
+
 Result<std::shared_ptr<const ReferenceKernels>> ReferenceKernels::get(const ConvProblem& problem,
                                                                       const CudaDevice& device) {
   using Key = std::tuple<int, Pass, DataType, DataType, DataType, DataType, int>;

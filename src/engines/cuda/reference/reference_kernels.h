@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "convoy/engine.h"
 #include "device/cuda/module.h"
@@ -15,6 +16,9 @@ ReferenceArgs reference_args(const ConvProblem& problem, const ConvArgs& args);
 
 // The kernel for a problem's pass, types and length of sums.
 KernelRequest reference_request(const ConvProblem& problem, int architecture);
+
+// Compiles what verdicts on these problems need, each once and all side by side, so that it is in the disk cache.
+Result<void> compile_references(std::span<const ConvProblem> problems, int architecture);
 
 // Products in one output's sum, padding included.
 std::int64_t reference_terms(const ConvProblem& problem);
