@@ -49,8 +49,10 @@ constexpr std::array kVariables = {
     EnvironmentVariable{Variable::seen, "CONVOY_SEEN", ValueKind::existing, "a folder",
                         "where programs under `convoy exec` say that they called cuDNN, or had it (set by it)",
                         "nothing is said"},
-    EnvironmentVariable{Variable::python_hook, "CONVOY_PYTHON_HOOK", ValueKind::word, "record, steer, no-db",
-                        "what is done with PyTorch's own depthwise convolutions under `convoy exec` (set by it)",
+    EnvironmentVariable{Variable::python_hook, "CONVOY_PYTHON_HOOK", ValueKind::word,
+                        "record, steer, no-db; ,channels-last",
+                        "what is done with PyTorch's own depthwise convolutions under `convoy exec`, and with weights "
+                        "(set by it)",
                         "nothing"},
     EnvironmentVariable{Variable::virtual_env, "VIRTUAL_ENV", ValueKind::anything, "a folder",
                         "the active Python environment: its nvidia-* packages are looked at", "none"},

@@ -43,6 +43,7 @@ struct ExecFlags {
   bool strict = false;
   bool like_benchmark = false;
   bool no_python_hook = false;
+  bool channels_last = false;
   double tune = 0;  // seconds; 0: nothing is measured
   std::vector<std::string> program;
 };
@@ -72,15 +73,20 @@ std::string python_package() {
   return "";
 }
 
-// Programs in Python get the hook, and in `mode` what it does.
-void put_python_hook(const char* mode) {
+// Programs in Python get the hook, and in `mode` what it does; it runs the library beside `interposer`. False: there is
+// none.
+bool put_python_hook(const std::string& mode, const std::string& interposer) {
   const std::string package = python_package();
-  if (package.empty()) return;
+  if (package.empty()) return false;
   const char* before = std::getenv("PYTHONPATH");
   const std::string path =
       package + "/convoy/_exec" + (before == nullptr || *before == 0 ? "" : ":" + std::string(before));
   ::setenv("PYTHONPATH", path.c_str(), 1);
-  ::setenv(describe(Variable::python_hook).name.data(), mode, 1);
+  ::setenv(describe(Variable::python_hook).name.data(), mode.c_str(), 1);
+  const fs::path library = fs::path(interposer).parent_path() / "libconvoy.so";
+  std::error_code error;
+  if (fs::exists(library, error)) ::setenv(describe(Variable::library).name.data(), library.c_str(), 0);
+  return true;
 }
 
 pid_t child = 0;
@@ -320,6 +326,14 @@ void say_unhooked(const Program& program, const std::vector<std::string>& unhook
   program.note(text);
 }
 
+// What --channels-last did, or that it found nothing to do.
+void say_channels_last(const Program& program, int weights) {
+  program.note(weights > 0
+                   ? fmt::format("convoy exec: --channels-last: {} weights lie channels last", weights)
+                   : "convoy exec: --channels-last: no model with weights of 2D or 3D convolutions was moved to "
+                     "a GPU by .to() or .cuda(), so nothing was changed");
+}
+
 Result<int> exec(const Program& program, const ExecFlags& flags) {
   CONVOY_TRY(const std::string library, interposer());
   fs::path file = flags.record.empty() ? fs::path() : fs::absolute(flags.record);
@@ -364,7 +378,14 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
   if (!file.empty()) ::setenv(describe(Variable::record).name.data(), file.c_str(), 1);
   const bool decides = flags.record.empty() || flags.steer || chooses;
-  if (!flags.no_python_hook) put_python_hook(!decides ? "record" : program.shared.no_database ? "no-db" : "steer");
+  const std::string mode = !decides ? "record" : program.shared.no_database ? "no-db" : "steer";
+  const bool hooked =
+      !flags.no_python_hook && put_python_hook(mode + (flags.channels_last ? ",channels-last" : ""), library);
+  if (flags.channels_last && !hooked) {
+    return Error{ErrorCode::invalid_argument,
+                 flags.no_python_hook ? "--channels-last: the Python hook does it, which --no-python-hook leaves out"
+                                      : "--channels-last: Convoy's Python package, which does it, is not installed"};
+  }
   CONVOY_TRY(const std::string seen, folder.file("seen"));
   fs::create_directory(seen, error);
   ::setenv(describe(Variable::seen).name.data(), seen.c_str(), 1);
@@ -374,6 +395,7 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
   const Seen of_cudnn = seen_in(seen);
   const std::string why_not = off ? "CONVOY_EXEC is off" : of_cudnn.why_not;
   if (!flags.no_python_hook && !off) say_unhooked(program, of_cudnn.unhooked);
+  if (flags.channels_last && !off) say_channels_last(program, of_cudnn.channels_last);
   for (const int version : of_cudnn.versions) {
     if (const std::string remark = cudnn::not_verified(version); !remark.empty())
       program.note("convoy exec: " + remark);
@@ -408,6 +430,7 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
 
 void add_exec(Parser app, Program& program) {
   Parser command = add_subcommand(app, "exec", "Run a program with its cuDNN convolutions seen and steered",
+                                  "  convoy exec --tune 5min -- python train.py\n"
                                   "  convoy exec --record r.jsonl -- python train.py\n"
                                   "  convoy tune r.jsonl --device cuda\n"
                                   "  convoy exec -- python train.py");
@@ -451,6 +474,10 @@ void add_exec(Parser app, Program& program) {
       "With --record: also choose by stored times (the default without --record, and with any flag that chooses)");
   command.add_flag("--no-python-hook", flags->no_python_hook,
                    "Leave PyTorch's own depthwise convolutions alone: only calls of cuDNN are seen");
+  command.add_flag(
+      "--channels-last", flags->channels_last,
+      "Lay the weights of PyTorch's 2D and 3D convolutions channels last where the program moves a model to "
+      "a GPU, as model.to(memory_format=torch.channels_last) does: activations follow");
   command.add_flag("--no-db", program.shared.no_database,
                    "Leave the tuning database alone: only rules and filters choose");
   begin(command, Subject::device);

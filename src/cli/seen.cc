@@ -22,6 +22,7 @@ Seen seen_in(const std::string& folder) {
       std::string what, program;
       std::getline(file, what, word == "loaded" ? '\t' : '\n');
       if (word == "called") seen.versions.insert(std::atoi(what.c_str()));
+      if (word == "channels-last") seen.channels_last += std::atoi(what.c_str());
       if (word == "torch") torch = what;
       if (word == "hook") hook = what;  // the last one counts
       if (word != "loaded") continue;

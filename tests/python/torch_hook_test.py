@@ -115,6 +115,44 @@ for _ in range(2): print(float(torch.ops.aten._conv_depthwise2d(torch.ones(1, 1,
     assert [line for line in said if "another package named convoy" in line] and len(said) == 3, said
 
 
+CHANNELS_LAST = """
+import importlib.util, sys, torch
+spec = importlib.util.spec_from_file_location("hooked", {file!r})
+hooked = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(hooked)
+hooked.lay_channels_last(torch, ["cpu"])
+def made():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Conv2d(4, 6, 3), torch.nn.utils.parametrizations.weight_norm(torch.nn.Conv2d(6, 4, 3)), torch.nn.Sequential(torch.nn.BatchNorm2d(4)))
+plain, model, x = made(), made(), torch.randn(2, 4, 9, 9)
+weights, last = list(model.parameters()), torch.channels_last
+model.to("cpu")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+y, wanted = model(x), plain(x)
+y.square().mean().backward()
+optimizer.step()
+print(all(a is b for a, b in zip(weights, model.parameters())), y.is_contiguous(memory_format=last), wanted.is_contiguous(memory_format=last),
+      torch.allclose(y, wanted, atol=1e-5), model[0].weight.grad.is_contiguous(memory_format=last),
+      optimizer.state[model[0].weight]["momentum_buffer"].is_contiguous(memory_format=last))
+layers = torch.nn.ModuleList([torch.nn.Conv3d(2, 4, 3), torch.nn.Conv1d(2, 4, 3), torch.nn.LazyConv2d(4, 3), torch.nn.Linear(3, 4)]).to("cpu")
+print(layers[0].weight.is_contiguous(memory_format=torch.channels_last_3d), layers[1].weight.is_contiguous(), type(layers[2].weight).__name__, layers[3].weight.is_contiguous())
+"""
+
+
+def test_weights_lie_channels_last_where_a_model_is_moved(tmp_path):
+    script = CHANNELS_LAST.format(file=str(HOOK / "sitecustomize.py"))
+    out, err, code, said = python(tmp_path, script)
+    assert code == 0, err
+    assert out.splitlines() == ["True True False True True True", "True True UninitializedParameter True"], out
+    assert "channels-last\t4" in said, said
+
+
+def test_only_where_it_is_asked_for(tmp_path):
+    shown = "import torch; print(torch.nn.Module._apply.__name__)"
+    assert python(tmp_path, shown)[0] == "_apply"
+    assert python(tmp_path, shown, CONVOY_PYTHON_HOOK="steer,channels-last")[0] == "apply_and_lay"
+
+
 # ---- by the wheel's .pth ----
 
 @pytest.fixture(scope="module")
@@ -188,9 +226,11 @@ def test_older_pythons_can_read_what_the_pth_runs():
 
 # ---- by exec ----
 
-def exec_(folder, *arguments, python_flags=(), script="import torch", program=sys.executable):
+def exec_(folder, *arguments, python_flags=(), script="import torch", program=sys.executable, **environment):
+    """A variable that is None isn't there."""
+    given = {**os.environ, "CONVOY_DB": str(folder / "none.db"), **environment}
     done = subprocess.run([COMMAND, "exec", *arguments, "--", program, *python_flags, "-c", script], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "CONVOY_DB": str(folder / "none.db")})
+                          env={name: value for name, value in given.items() if value is not None})
     assert done.returncode == 0, done.stderr
     return done
 
@@ -202,8 +242,11 @@ needs_command = pytest.mark.skipif(not COMMAND.exists() or not LIBRARY.with_name
 def test_exec_puts_it_in_and_says_where_it_could_not(tmp_path):
     shown = "import os; print(os.environ.get('CONVOY_PYTHON_HOOK'))"
     without = "torch was imported without the hook"
-    for arguments, mode in (((), "steer"), (("--record", str(tmp_path / "r.jsonl")), "record"), (("--no-db",), "no-db"), (("--no-python-hook",), "None")):
+    for arguments, mode in (((), "steer"), (("--record", str(tmp_path / "r.jsonl")), "record"), (("--no-db",), "no-db"), (("--channels-last",), "steer,channels-last"), (("--no-python-hook",), "None")):
         assert exec_(tmp_path, *arguments, script=shown).stdout.split() == [mode]
+    library = "import os; print(os.environ.get('CONVOY_LIBRARY'))"
+    assert pathlib.Path(exec_(tmp_path, script=library, CONVOY_LIBRARY=None).stdout.strip()).samefile(LIBRARY), "the hook needs it, and no wheel is there"
+    assert exec_(tmp_path, script=library, CONVOY_LIBRARY="/theirs").stdout.split() == ["/theirs"]
     assert without not in exec_(tmp_path).stderr
     assert without in (said := exec_(tmp_path, python_flags=["-E"]).stderr) and "with -I or -E and has no Convoy installed" in said
     assert without not in exec_(tmp_path, "--no-python-hook", python_flags=["-E"]).stderr

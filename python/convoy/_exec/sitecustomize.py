@@ -12,13 +12,18 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ENTRIES = ("_conv_depthwise2d", "conv_depthwise3d")
 
 
-def tell(state):
-    """Leaves a line for `convoy exec`: "on", or why PyTorch's convolutions are not seen."""
+def tell_of(what, state):
+    """Leaves a line for `convoy exec`."""
     try:
         with open(os.path.join(os.environ["CONVOY_SEEN"], str(os.getpid())), "a") as file:
-            file.write("hook\t%s\n" % str(state).replace("\n", " "))
+            file.write("%s\t%s\n" % (what, str(state).replace("\n", " ")))
     except Exception:  # `convoy exec` has ended before its program's children
         pass
+
+
+def tell(state):
+    """"on", or why PyTorch's convolutions are not seen."""
+    tell_of("hook", state)
 
 
 def load():
@@ -92,6 +97,24 @@ def install(torch, key="CUDA"):
     tell("on")
 
 
+def lay_channels_last(torch, devices=("cuda",)):
+    """Where a model is moved to a GPU, as if the program had written model.to(memory_format=torch.channels_last) behind it: cuDNN's results lie as
+    the weights do, and what follows keeps that. (Weights that are no plain parameters, of FSDP or not initialised yet, stay as they are.)"""
+    import atexit
+    formats, apply, laid = {4: torch.channels_last, 5: torch.channels_last_3d}, torch.nn.Module._apply, set()
+
+    def apply_and_lay(self, *arguments, **named):
+        done = apply(self, *arguments, **named)
+        for weight in self._parameters.values():
+            if type(weight) is torch.nn.Parameter and weight.device.type in devices and weight.dim() in formats:
+                weight.data = weight.data.contiguous(memory_format=formats[weight.dim()])
+                laid.add(id(weight))
+        return done
+
+    torch.nn.Module._apply = apply_and_lay
+    atexit.register(lambda: laid and tell_of("channels-last", len(laid)))
+
+
 def generated(code):
     """What a file of Inductor's runs in place of aten's convolutions: names, one a call. A kernel of its own is a template (tem); what else
     bears the name of a convolution (poi, red) adds its bias."""
@@ -152,6 +175,8 @@ class Finder(object):
         def exec_module(module):
             run(module)
             try:
+                if "channels-last" in os.environ["CONVOY_PYTHON_HOOK"].split(","):
+                    lay_channels_last(module)
                 install(module)
             except Exception as error:
                 tell("%s: %s" % (type(error).__name__, error))

@@ -53,7 +53,7 @@ def _asked(choices: str) -> _settings.Settings:
         elif fields[:2] == ["filter", "workspace"]:
             workspace = int(fields[2])
     return _settings.Settings(rules=(("", "".join(rules)),) if rules else (), strict=False, engines=engines, deterministic=True,
-                              workspace=workspace, database=os.environ.get("CONVOY_PYTHON_HOOK") != "no-db")
+                              workspace=workspace, database=_MODE != "no-db")
 
 
 def _read_choices() -> _settings.Settings:
@@ -61,8 +61,9 @@ def _read_choices() -> _settings.Settings:
     return _asked(pathlib.Path(file).read_text() if file else "")
 
 
+_MODE = os.environ.get("CONVOY_PYTHON_HOOK", "").split(",")[0]
 _SETTINGS = _read_choices().text
-_STEERS = os.environ.get("CONVOY_PYTHON_HOOK") != "record"
+_STEERS = _MODE != "record"
 
 
 # ---- a pass of a problem ----
