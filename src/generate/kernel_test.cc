@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -59,6 +60,34 @@ TEST(Kernels, CountInRangeWith32Bits) {
   EXPECT_NE(kernel->text.find("typedef int I;"), std::string::npos);
   EXPECT_EQ(kernel->schedule, "map{vector=4}");
   EXPECT_EQ(kernel->grid, 1U);
+}
+
+// Each less the sum of all: of many sums by two threads that have three vectors each, not all of them whole, joined in
+// a warp, and of few by a block.
+TEST(Kernels, ReadOnceWhatAFoldAndAStoreNeed) {
+  const auto check = [](std::int64_t kept, std::int64_t folded, const char* schedule) {
+    const TensorDesc x = TensorDesc::packed(DataType::f32, {kept, folded});
+    Computation less{.type = DataType::f32, .kept = {kept}, .folded = {folded}, .loads = {}, .folds = {}, .stores = {}};
+    less.loads.push_back({0, Place::broadcast(x, 2)});
+    less.folds.push_back({of(Function::add), 0, itself(), {}});
+    less.stores.push_back({0, Place::broadcast(x, 2), of(Function::sub)});
+    std::vector<float> values(static_cast<std::size_t>(kept * folded)), expected(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * i % 11);
+    for (std::int64_t i = 0; i < kept; ++i) {
+      const auto row = values.begin() + i * folded;
+      const float sum = std::accumulate(row, row + folded, 0.0F);
+      std::transform(row, row + folded, expected.begin() + i * folded, [&](float value) { return value - sum; });
+    }
+    EXPECT_EQ(run(less, {values.data()}, values.size()), expected);
+    const auto kernel = write_kernel(less, "kernel");
+    ASSERT_TRUE(kernel.ok());
+    EXPECT_EQ(kernel->schedule, schedule);
+    const std::size_t first = kernel->text.find("load<4>");
+    EXPECT_NE(first, std::string::npos);
+    EXPECT_EQ(kernel->text.find("load<4>", first + 1), std::string::npos) << kernel->text;
+  };
+  check(70000, 20, "rows{block=256,rows=2,vector=4}");
+  check(3, 2600, "rows{block=256,rows=256,vector=4}");
 }
 
 // A transpose, a map that broadcasts, a window and rows: of two batches the texts are the same.
