@@ -300,6 +300,11 @@ convoy_status convoy_plan_execute(const convoy_plan* plan, const convoy_argument
 /* Whether networks may have this operator of ONNX's (domain "") or of another domain ("com.microsoft"): 0 or 1. */
 int convoy_knows_operator(const char* domain, const char* op);
 
+/* Loads what the first network on `device` (as in convoy_options) would wait for: NVIDIA's libraries, the device's
+ * context. It takes some tenths of a second, so call it on a thread of its own while the model is read. What fails is
+ * said by who needs it. Error: there is no such device. */
+convoy_status convoy_load_device(const char* device);
+
 typedef struct convoy_network convoy_network;
 
 /* An ONNX file, whose external data is looked up in its folder only, or "zoo:NAME", a network that needs no file. */

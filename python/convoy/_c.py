@@ -149,6 +149,7 @@ _CHECKED = {
     "convoy_choice_measurement": [c_void_p, c_size_t, POINTER(Measurement)],
     "convoy_plan_create": [c_void_p, c_char_p, POINTER(Options), c_void_p, _HANDLE],
     "convoy_plan_execute": [c_void_p, POINTER(Arguments)],
+    "convoy_load_device": [c_char_p],
     "convoy_network_load": [c_char_p, _HANDLE],
     "convoy_network_parse": [c_char_p, c_size_t, c_char_p, _HANDLE],
     "convoy_network_parse_with": [c_char_p, c_size_t, c_char_p, POINTER(Initializer), c_size_t, _HANDLE],

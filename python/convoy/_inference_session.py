@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy
 
-from convoy import _options
+from convoy import _c, _options
 from convoy._errors import ConvoyError, InvalidArgument, Unsupported
 from convoy._network import Network, Value
 from convoy._ort_values import IOBinding, OrtValue
@@ -162,6 +162,9 @@ class InferenceSession:
         if options.optimized_model_filepath:
             raise Unsupported(f"optimized_model_filepath={options.optimized_model_filepath!r}: a network is not written as "
                               "ONNX; session.network.plan() is what was decided for it")
+        if keywords["device"] != "cpu":  # beside the file; what fails is said where the session is prepared
+            device = _c.encoded(_options.device_text(keywords["device"]), "device")
+            threading.Thread(target=_c.library.convoy_load_device, args=(device,)).start()
         self.network = Network(path_or_bytes, **keywords)
         self._output_names = [value.name for value in self.network.outputs]
         self._types = {value.name: value.type for value in self.network.inputs}

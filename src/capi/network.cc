@@ -7,12 +7,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/log.h"
 #include "capi/network_arguments.h"
+#include "capi/options.h"
 #include "convoy/network_precision.h"
 #include "convoy/network_tuning.h"
+#include "engines/cudnn/ahead.h"
 #include "network/graph/onnx/import.h"
 #include "network/prepare/session.h"
 
@@ -54,6 +57,18 @@ extern "C" {
 
 int convoy_knows_operator(const char* domain, const char* op) {
   return domain != nullptr && op != nullptr && onnx_io::knows_operator(domain, op);
+}
+
+convoy_status convoy_load_device(const char* device) {
+  return guarded([&]() -> Result<void> {
+    convoy_options options = CONVOY_OPTIONS_INIT;
+    options.device = device;
+    CONVOY_TRY(const Chooser chooser, read_options(&options));
+    if (!chooser.place.request.cuda) return {};
+    const std::jthread beside(cudnn::load_ahead);
+    cudnn::open_ahead(*chooser.place.request.cuda);
+    return {};
+  });
 }
 
 convoy_status convoy_network_load(const char* path, convoy_network** network) {

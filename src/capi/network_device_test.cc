@@ -80,6 +80,14 @@ struct CNetworkOnDevice : CNetwork {
   std::vector<float> values = ramp();
 };
 
+TEST_F(CNetworkOnDevice, LoadsWhatADeviceNeedsWhereThereIsOne) {
+  EXPECT_EQ(convoy_load_device(nullptr), CONVOY_OK) << convoy_error();
+  EXPECT_EQ(convoy_load_device("cpu"), CONVOY_OK) << convoy_error();
+  EXPECT_EQ(convoy_load_device("cuda:1"), CONVOY_OK) << convoy_error();  // without cuDNN there is nothing to load
+  EXPECT_EQ(convoy_load_device("cuda:2"), CONVOY_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("device=cuda:2: ")) << convoy_error();
+}
+
 TEST_F(CNetworkOnDevice, TheHostsTensorsAndThoseThatLieThereGiveTheSame) {
   convoy_options on_processor = options;
   on_processor.device = "cpu";

@@ -47,18 +47,20 @@ class NetworkTuner {
   Result<NetworkTuning> run(std::span<const NetworkConvolution> convolutions) {
     for (const NetworkConvolution& convolution : convolutions) result_.convolutions.push_back({convolution});
     CONVOY_CHECK(screen(left() * (1 - kScreeningShare)));
-    for (TunedConvolution& tuned : result_.convolutions) CONVOY_CHECK(enter(tuned));
-    const bool partial = std::any_of(result_.convolutions.begin(), result_.convolutions.end(),
-                                     [](const TunedConvolution& tuned) { return tuned.partial; });
-    if (partial && left() > 0) {
-      if (entries_.empty()) {
-        CONVOY_CHECK(screen(0));
-      } else if (auto compared = compare(); !compared.ok()) {  // inputs that a network can't take, no memory ...
+    CONVOY_CHECK(enter());
+    if (entries_.empty() && partial() && left() > 0) {
+      CONVOY_CHECK(screen(0));
+      CONVOY_CHECK(enter());
+    }
+    if (entries_.empty() && partial()) {
+      result_.remarks.push_back("candidates were timed alone only: in that time no problem had two that are fast");
+    } else if (partial() && left() > 0) {
+      if (auto compared = compare(); !compared.ok()) {  // inputs that a network can't take, no memory ...
         result_.remarks.push_back("candidates were timed alone only: " + compared.error().message);
       }
     }
     for (Entry& entry : entries_) CONVOY_CHECK(store(entry));
-    for (const TunedConvolution& tuned : result_.convolutions) result_.partial = result_.partial || tuned.partial;
+    result_.partial = partial();
     return std::move(result_);
   }
 
@@ -67,6 +69,10 @@ class NetworkTuner {
     const SelectionOptions& selection = options_.selection;
     if (selection.stop != nullptr && *selection.stop) return 0;
     return selection.budget_seconds > 0 ? selection.budget_seconds - (monotonic_seconds() - start_) : kInfinity;
+  }
+  bool partial() const {
+    return std::any_of(result_.convolutions.begin(), result_.convolutions.end(),
+                       [](const TunedConvolution& tuned) { return tuned.partial; });
   }
   void show(std::string_view what) const {
     const double budget = options_.selection.budget_seconds;
@@ -143,8 +149,14 @@ class NetworkTuner {
     return {};
   }
 
+  Result<void> enter() {
+    for (TunedConvolution& tuned : result_.convolutions) CONVOY_CHECK(enter(tuned));
+    return {};
+  }
+
   // Those who lost in the network before are left out.
   Result<void> enter(TunedConvolution& tuned) {
+    tuned.in_network.clear();
     if (tuned.alone.empty()) return {};
     Entry entry{
         &tuned, measurement_key(tuned.convolution.problem, request_for(tuned.convolution), CacheState::network), {}};

@@ -172,7 +172,10 @@ TEST_F(NetworkTuningTest, TheOneThatWonInANetworkIsChosen) {
 
 TEST_F(NetworkTuningTest, ABudgetEndsItAndAnotherCallGoesOn) {
   options_.selection.budget_seconds = 1e-9;
-  EXPECT_TRUE(tune().partial);
+  const NetworkTuning none = tune();
+  EXPECT_TRUE(none.partial);
+  ASSERT_EQ(none.remarks.size(), 1U);
+  EXPECT_NE(none.remarks[0].find("timed alone only"), std::string::npos) << none.remarks[0];
   EXPECT_EQ(store_.stores, 1) << "the first convolution gets an answer";
   options_.selection.budget_seconds = 0.05;
   const NetworkTuning first = tune();
