@@ -19,6 +19,12 @@ fs::path host_library_folder() {
   return folder;
 }
 
+std::string no_host_compiler() {
+  if (!fs::exists(CONVOY_WALK_FOLDER)) return "no source tree here";
+  const std::string command = fmt::format("command -v {} > /dev/null 2>&1", CONVOY_CXX);
+  return std::system(command.c_str()) == 0 ? "" : fmt::format("no compiler here ({})", CONVOY_CXX);
+}
+
 Result<fs::path> host_library(std::string_view text, std::span<const KernelFile> files, const fs::path& folder) {
   const auto write = [&](const std::string& file, std::string_view content) {
     std::ofstream(folder / file) << content;

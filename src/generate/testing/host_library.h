@@ -21,6 +21,9 @@ Result<std::filesystem::path> host_library(std::string_view text, std::span<cons
                                            const std::filesystem::path& folder);
 using HostKernel = bool (*)(void* const* arguments, unsigned grid, unsigned block, bool backwards);
 
+// Why nothing can be compiled here: the compiler or the source tree isn't on this machine. "": it can.
+std::string no_host_compiler();
+
 // A new folder for one of them.
 std::filesystem::path host_library_folder();
 

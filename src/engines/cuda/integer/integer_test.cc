@@ -11,6 +11,7 @@
 #include "engines/cuda/testing/device_data.h"
 #include "engines/cuda/testing/host_kernel.h"
 #include "engines/testing/problem_generator.h"
+#include "generate/testing/host_library.h"
 
 namespace convoy::cuda {
 namespace {
@@ -69,6 +70,7 @@ void walk(const ConvProblem& problem, std::uint64_t seed) {
 }
 
 TEST(IntegerKernel, IsRightOnTheProcessor) {
+  if (const std::string why = generate::no_host_compiler(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
   std::uint64_t seed = 0;
   for (const char* text : kProblems) walk(problem_of(text), ++seed);
   Random random(5);

@@ -8,6 +8,7 @@
 #include "engines/cuda/pointwise/pointwise.h"
 #include "engines/cuda/testing/described.h"
 #include "engines/cuda/testing/product_cases.h"
+#include "generate/testing/host_library.h"
 
 namespace convoy::cuda {
 namespace {
@@ -31,6 +32,7 @@ TEST(PointwiseKernels, CompileWithHardlyASpill) {
 
 // Sizes that no tile divides, with each tile.
 TEST(PointwiseKernels, AreRightOnTheProcessor) {
+  if (const std::string why = generate::no_host_compiler(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
   const char* const texts[] = {
       "fprop:x=f16,2x200x9x11,nhwc:w=f16,136x200x1x1:bias=1:gamma=0.5:act=relu",
       "fprop:x=f16,1x24x9x7,nhwc:w=f16,40x24x1x1:bias=1:act=gelu",

@@ -9,6 +9,7 @@
 #include "engines/cuda/testing/described.h"
 #include "engines/cuda/testing/on_a_gpu.h"
 #include "engines/cuda/testing/product_cases.h"
+#include "generate/testing/host_library.h"
 
 namespace convoy::cuda {
 namespace {
@@ -30,6 +31,7 @@ TEST(StemKernels, CompileWithoutSpills) {
 }
 
 TEST(StemKernels, AreRightOnTheProcessor) {
+  if (const std::string why = generate::no_host_compiler(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
   const char* const texts[] = {
       "fprop:x=f16,2x3x23x37,nhwc:w=f16,64x3x7x7,nhwc:y=f16,2x64x12x19,nhwc:pad=3x3:stride=2x2:bias=1:act=relu",
       "fprop:x=bf16,1x3x20x31,nchw:w=bf16,32x3x3x3,nhwc:y=bf16,1x32x10x16,nhwc:pad=1x1:stride=2x2:bias=1:act=swish,1",

@@ -9,6 +9,7 @@
 #include "engines/cuda/testing/described.h"
 #include "engines/cuda/testing/on_a_gpu.h"
 #include "engines/cuda/testing/product_cases.h"
+#include "generate/testing/host_library.h"
 
 namespace convoy::cuda {
 namespace {
@@ -44,6 +45,7 @@ TEST(VolumeKernels, CompileWithoutSpills) {
 
 // Tiles that reach beyond all sides, planes in one run and in several, padding in front and none.
 TEST(VolumeKernels, AreRightOnTheProcessor) {
+  if (const std::string why = generate::no_host_compiler(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
   const char* const texts[] = {
       "fprop:x=f16,1x16x5x9x11,ndhwc:w=f16,32x16x3x3x3,ndhwc:y=f16,1x32x5x9x11,ndhwc:pad=1x1x1:bias=1:act=relu",
       "fprop:x=bf16,2x32x4x7x18,ndhwc:w=bf16,40x32x3x3x3,ndhwc:y=bf16,2x40x4x7x18,ndhwc:pad=1x1x1:bias=1:gamma=0.5",
