@@ -33,6 +33,11 @@ def error_of(expected, found):
     return float(np.max(errors)) if errors else float("nan")
 
 
+def finite(error):
+    """For JSON: None where a value is none, or outputs have other dims."""
+    return error if np.isfinite(error) else None
+
+
 def run(model, inputs, device, kind):
     """Outputs in the model's order, and of the run what is kept."""
     network = convoy.Network(model, device=device, database=False, threads=THREADS, **KEYWORDS[kind])
@@ -58,12 +63,12 @@ def beside_processor(model, inputs, types, torch_errors=None):
             rows.append({"type": kind, "broken": str(error)[:600]})
             continue
         error = error_of(expected, found)
-        row = {"type": kind, "error": error, **told}
+        row = {"type": kind, "error": finite(error), **told}
         if not error <= BOUNDS[kind] and kind in ("f16", "bf16"):  # what the type makes of the network, where that is more
-            row["processors_error"] = error_of(expected, run(model, inputs, "cpu", kind)[0])
-        row["right"] = bool(error <= max(BOUNDS[kind], 2 * row.get("processors_error", 0)))
+            row["processors_error"] = finite(error_of(expected, run(model, inputs, "cpu", kind)[0]))
+        row["right"] = bool(error <= max(BOUNDS[kind], 2 * (row.get("processors_error") or 0)))
         if torch_errors and kind in torch_errors:
-            row["torch_error"] = torch_errors[kind]
+            row["torch_error"] = finite(torch_errors[kind])
             row["within_twice"] = bool(error <= 2 * torch_errors[kind])
         rows.append(row)
     return rows, expected

@@ -31,7 +31,7 @@ def summary_of(named):
     return {"right": sum(each.get("right", False) for _, each in cells), "of": len(cells),
             "wrong": [[name, each] for name, each in cells if not each.get("right")] + [[name, row["broken"]] for name, row in named if "broken" in row],
             "with_steps_on_processor": [[name, each["type"], each["on_processor"]] for name, each in cells if each.get("on_processor")],
-            "largest_error": {kind: max((each["error"] for _, each in cells if each["type"] == kind and "error" in each), default=None) for kind in BOUNDS},
+            "largest_error": {kind: max((each["error"] for _, each in cells if each["type"] == kind and each.get("error") is not None), default=None) for kind in BOUNDS},
             "bounds": BOUNDS, "rows": [{"name": name, **row} for name, row in named]}
 
 
@@ -61,7 +61,8 @@ class Exports(harness.Step):
         return {"unit": unit, **found_of(unit)}
 
     def summary(self, rows):
-        beside = [[each["error"] / each["torch_error"], " ".join(row["unit"][1:])] for row in rows for each in row["rows"] if each.get("torch_error")]
+        beside = [[each["error"] / each["torch_error"], " ".join(row["unit"][1:])] for row in rows for each in row["rows"]
+                  if each.get("torch_error") and each.get("error") is not None]
         return {**summary_of([(" ".join(row["unit"][1:]), row) for row in rows]),
                 "over_torch": {"geomean": harness.geomean([ratio for ratio, _ in beside]), "most": max(beside, default=None),
                                "over_twice": [each for each in beside if each[0] > 2]}}
