@@ -320,6 +320,18 @@ class Provider(unittest.TestCase):
         self.same(small(), random_input(1))
 
 
+class Memory(unittest.TestCase):
+    def test_code_that_planning_took_is_given_back(self):
+        code = (f"{HERE}s = t.session(t.small(2), threads=1); resident = 0; ours = False\n"
+                "for line in open('/proc/self/smaps'):\n"
+                "    if '-' in line.split()[0]: ours = 'libdnnl' in line and ' r-xp ' in line\n"
+                "    elif ours and line.startswith('Rss:'): resident += int(line.split()[1])\n"
+                "print(resident)")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertTrue(done.stdout.strip(), done.stderr)
+        self.assertLess(int(done.stdout), 4096, "KiB of 39 MB; without it 11 MB and more")
+
+
 class Threads(unittest.TestCase):
     def test_on_the_runtimes_pool_no_threads_are_started(self):
         code = ("import os, sys; sys.path.insert(0, %r); import provider_test as t\n"
