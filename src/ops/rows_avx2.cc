@@ -22,9 +22,20 @@ CONVOY_AVX2 __m256i pack(__m256i low, __m256i high, std::uint8_t) { return _mm25
 CONVOY_AVX2 __m256i pack(__m256i low, __m256i high, std::int8_t) { return _mm256_packs_epi16(low, high); }
 
 // The zero point is subtracted as an integer, which is exact as it is in f32 and leaves the floating-point adders free.
+// Eight integers of 8 or 16 bits.
+template <class Q>
+CONVOY_AVX2 __m256i widened(const Q* p) {
+  if constexpr (sizeof(Q) == 1) {
+    return widen_bytes(p);
+  } else {
+    const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return Q(-1) < 0 ? _mm256_cvtepi16_epi32(words) : _mm256_cvtepu16_epi32(words);
+  }
+}
+
 template <class Q>
 CONVOY_AVX2 __m256 real(const Q* p, __m256 scale, __m256i zero) {
-  return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(widen_bytes(p), zero)), scale);
+  return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(widened(p), zero)), scale);
 }
 
 template <QLinearFunction kFunction>
@@ -95,6 +106,31 @@ void quantize_loop(const float* x, float y_scale, std::int32_t y_zero, Q* y, std
   std::memcpy(rest_x, x + i, static_cast<std::size_t>(count - i) * sizeof(float));
   block(rest_x, rest_y);
   std::memcpy(y + i, rest_y, static_cast<std::size_t>(count - i));
+}
+
+// The same of 16 bits.
+template <class Q>
+void quantize_words(const float* x, float y_scale, std::int32_t y_zero, Q* y, std::int64_t count) {
+  constexpr std::int64_t kWords = 16;
+  const __m256 scale = _mm256_set1_ps(y_scale);
+  const __m256i zero = _mm256_set1_epi32(y_zero), least = _mm256_set1_epi32(-1000000);
+  const auto whole = [&](const float* from) __attribute__((always_inline)) {
+    const __m256 scaled = _mm256_min_ps(_mm256_set1_ps(1e6F), _mm256_div_ps(_mm256_loadu_ps(from), scale));
+    return _mm256_add_epi32(_mm256_max_epi32(_mm256_cvtps_epi32(scaled), least), zero);
+  };
+  const auto block = [&](const float* from, Q* to) {
+    const __m256i low = whole(from), high = whole(from + kLanes);
+    const __m256i words = Q(-1) < 0 ? _mm256_packs_epi32(low, high) : _mm256_packus_epi32(low, high);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(words, 0b11'01'10'00));
+  };
+  std::int64_t i = 0;
+  for (; i + kWords <= count; i += kWords) block(x + i, y + i);
+  if (i == count) return;
+  float rest_x[kWords] = {};
+  Q rest_y[kWords];
+  std::memcpy(rest_x, x + i, static_cast<std::size_t>(count - i) * sizeof(float));
+  block(rest_x, rest_y);
+  std::memcpy(y + i, rest_y, static_cast<std::size_t>(count - i) * sizeof(Q));
 }
 
 template <class Q, QLinearFunction kFunction, bool kBroadcastA, bool kBroadcastB>
@@ -397,13 +433,29 @@ void qlinear_row(DataType type, QLinearFunction function, const QuantizedRow& a,
 }
 
 void quantize_row(DataType type, const float* x, float scale, std::int32_t zero, void* y, std::int64_t count) {
-  if (type == DataType::u8) return quantize_loop(x, scale, zero, static_cast<std::uint8_t*>(y), count);
-  quantize_loop(x, scale, zero, static_cast<std::int8_t*>(y), count);
+  switch (type) {
+    case DataType::u8:
+      return quantize_loop(x, scale, zero, static_cast<std::uint8_t*>(y), count);
+    case DataType::s8:
+      return quantize_loop(x, scale, zero, static_cast<std::int8_t*>(y), count);
+    case DataType::u16:
+      return quantize_words(x, scale, zero, static_cast<std::uint16_t*>(y), count);
+    default:
+      return quantize_words(x, scale, zero, static_cast<std::int16_t*>(y), count);
+  }
 }
 
 void dequantize_row(DataType type, const void* x, float scale, std::int32_t zero, float* y, std::int64_t count) {
-  if (type == DataType::u8) return dequantize_loop(static_cast<const std::uint8_t*>(x), scale, zero, y, count);
-  dequantize_loop(static_cast<const std::int8_t*>(x), scale, zero, y, count);
+  switch (type) {
+    case DataType::u8:
+      return dequantize_loop(static_cast<const std::uint8_t*>(x), scale, zero, y, count);
+    case DataType::s8:
+      return dequantize_loop(static_cast<const std::int8_t*>(x), scale, zero, y, count);
+    case DataType::u16:
+      return dequantize_loop(static_cast<const std::uint16_t*>(x), scale, zero, y, count);
+    default:
+      return dequantize_loop(static_cast<const std::int16_t*>(x), scale, zero, y, count);
+  }
 }
 
 bool has_pool_row(DataType type, PoolFunction function, std::int64_t stride) {

@@ -25,10 +25,11 @@ enum class QLinearFunction { add, multiply };
 void qlinear_row(DataType type, QLinearFunction function, const QuantizedRow& a, const QuantizedRow& b, float scale,
                  std::int32_t zero, void* y, std::int64_t count);
 
-// y[i] = saturate(round_to_nearest_even(x[i] / scale) + zero), of `type` (u8 or s8); NaN gives the lowest value.
+// y[i] = saturate(round_to_nearest_even(x[i] / scale) + zero), of `type` (u8, s8, u16 or s16); NaN gives the lowest
+// value.
 void quantize_row(DataType type, const float* x, float scale, std::int32_t zero, void* y, std::int64_t count);
 
-// y[i] = (x[i] - zero) * scale, from `type` (u8 or s8).
+// y[i] = (x[i] - zero) * scale, from `type` (u8, s8, u16 or s16).
 void dequantize_row(DataType type, const void* x, float scale, std::int32_t zero, float* y, std::int64_t count);
 
 // y[i] = condition[i] != 0 ? a[i * a_step] : b[i * b_step], elements of `size` bytes (1, 2, 4 or 8); the steps are 0

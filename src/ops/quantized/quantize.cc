@@ -249,7 +249,7 @@ class QuantizeLinear final : public Operator {
           std::array<C, kRowChunk> buffer;
           const C* values = load_values(vectors, run, buffer.data());
           if constexpr (std::is_same_v<C, float>) {
-            if (vectors && contains(kBytes, zero_type) && run.step == 0 && run.y_stride == 1) {
+            if (vectors && contains(kSmallIntegers, zero_type) && run.step == 0 && run.y_stride == 1) {
               return quantize_row(zero_type, values, *run.scale, static_cast<std::int32_t>(*run.zero), run.y,
                                   run.count);
             }
@@ -293,12 +293,12 @@ class DequantizeLinear final : public Operator {
       const auto store =
           dispatch<kReal>(outputs[0].type, []<class T>(Tag<T>) -> StoreReal<C> { return store_real<T, C>; });
       const std::size_t x_bytes = size_of(zero_type), y_bytes = size_of(outputs[0].type);
-      const bool byte_rows = vectors && contains(kBytes, zero_type) && outputs[0].type == DataType::f32;
+      const bool integer_rows = vectors && contains(kSmallIntegers, zero_type) && outputs[0].type == DataType::f32;
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
         each_run<C>(pieces, x_bytes, y_bytes, scale_type, zero_type, in, out[0], 2, context, [&](const Run<C>& run) {
           const C *scale = run.scale, *zero = run.zero;
           if constexpr (std::is_same_v<C, float>) {
-            if (byte_rows && run.step == 0 && run.x_stride == 1 && run.y_stride == 1) {
+            if (integer_rows && run.step == 0 && run.x_stride == 1 && run.y_stride == 1) {
               return avx2::dequantize_row(zero_type, run.x, *scale, static_cast<std::int32_t>(*zero),
                                           reinterpret_cast<float*>(run.y), run.count);
             }

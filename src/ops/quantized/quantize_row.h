@@ -1,4 +1,4 @@
-// Rows of f32 made bytes with vectors of 512 bits; avx2::quantize_row (rows_avx2.h) is for others.
+// Rows of f32 made integers of 8 or 16 bits with vectors of 512 bits; avx2::quantize_row (rows_avx2.h) is for others.
 #pragma once
 
 #include <cstdint>

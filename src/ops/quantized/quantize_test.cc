@@ -1,4 +1,7 @@
 // QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear: values from the operator specification's examples.
+#include <algorithm>
+#include <cmath>
+
 #include "ops/testing/operators.h"
 
 namespace convoy::ops {
@@ -23,6 +26,27 @@ TEST(Quantize, ATensor) {
   expect_op(node_of("DequantizeLinear"), {u8({2}, {3, 4}), floats({1}, {2}), u8({}, {1})}, {floats({2}, {4, 6})});
   expect_op(node_of("DequantizeLinear"), {tensor(DataType::s32, {2}, {-5, 1 << 30}), floats({}, {0.5})},
             {floats({2}, {-2.5, 1 << 29})});
+}
+
+// As long as vectors and a rest, with values outside of the type: what one element alone gives.
+TEST(Quantize, Rows) {
+  for (const DataType type : {DataType::s8, DataType::u8, DataType::s16, DataType::u16}) {
+    SCOPED_TRACE(name_of(type));
+    std::vector<double> x, back;
+    for (int i = 0; i < 83; ++i) x.push_back((i * 37 % 83 - 41) * (i % 5 == 0 ? 1e4 : i % 5 == 1 ? 900.25 : 0.75));
+    x[3] = NAN, x[4] = INFINITY, x[5] = -INFINITY, x[6] = 3e38, x[7] = -3e38;
+    const double low = type == DataType::s8 ? -128 : type == DataType::s16 ? -32768 : 0;
+    const double high = type == DataType::s8 ? 127 : type == DataType::u8 ? 255 : type == DataType::s16 ? 32767 : 65535;
+    std::vector<double> y;
+    for (const double value : x) {
+      const double whole = std::nearbyint(static_cast<float>(value) / 0.5F) + 3;
+      y.push_back(std::isnan(value) ? low : std::clamp(whole, low, high));
+      back.push_back((y.back() - 3) * 0.5);
+    }
+    const HostTensor scale = floats({}, {0.5}), zero = tensor(type, {}, {3});
+    expect_op(node_of("QuantizeLinear"), {floats({83}, x), scale, zero}, {tensor(type, {83}, y)});
+    expect_op(node_of("DequantizeLinear"), {tensor(type, {83}, y), scale, zero}, {floats({83}, back)});
+  }
 }
 
 TEST(Quantize, AnAxis) {
