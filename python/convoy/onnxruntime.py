@@ -32,7 +32,7 @@ def get_library_path() -> str:
     """
     name = "libconvoy-ort.so"
     named = os.environ.get("CONVOY_LIBRARY")
-    folders = [_c.native_folder() / "lib"] + ([pathlib.Path(named).parent] if named else [])
+    folders = [_c.native_folder() / "lib"] + ([pathlib.Path(named).absolute().parent] if named else [])
     for folder in folders:
         if (folder / name).is_file():
             return str(folder / name)

@@ -307,6 +307,14 @@ class Provider(unittest.TestCase):
                     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
                     self.assertRegex(done.stderr, "Convoy: plan: (line 1|it has no line)")
 
+    def test_the_librarys_path_is_absolute(self):
+        named = os.environ["CONVOY_LIBRARY"]
+        try:
+            os.environ["CONVOY_LIBRARY"] = os.path.relpath(named)  # ONNX Runtime would look for it beside itself
+            self.assertTrue(os.path.isabs(convoy.onnxruntime.get_library_path()))
+        finally:
+            os.environ["CONVOY_LIBRARY"] = named
+
     def test_a_missing_library_and_an_old_runtime(self):
         with self.assertRaisesRegex(Exception, "nowhere"):
             onnxruntime.register_execution_provider_library("none", "/nowhere/libconvoy-ort.so")
