@@ -82,12 +82,14 @@ Result<Ranges> read(const NodeDesc& node, std::span<const Input> inputs) {
     const std::int64_t dim = dims[axes[i]];
     const std::int64_t step = steps[i];
     if (step == 0) return bad_node(node, fmt::format("steps[{}] is 0", i));
-    // numpy's clamping: a position counts from the end where negative, then saturates.
-    const std::int64_t low = step > 0 ? 0 : -1;
+    // A position counts from the end where negative, then saturates: backwards a start does so at 0 (in numpy before
+    // it, where nothing is left).
     const std::int64_t high = step > 0 ? dim : dim - 1;
-    const auto clamp = [&](std::int64_t at) { return std::clamp(at < 0 ? at + dim : at, low, std::max(low, high)); };
-    const std::int64_t start = clamp(starts[i]), end = clamp(ends[i]);
-    const std::int64_t length = step > 0 ? end - start : start - end;
+    const auto clamp = [&](std::int64_t at, std::int64_t low) {
+      return std::clamp(at < 0 ? at + dim : at, low, std::max(low, high));
+    };
+    const std::int64_t start = clamp(starts[i], 0), end = clamp(ends[i], step > 0 ? 0 : -1);
+    const std::int64_t length = dim == 0 ? 0 : step > 0 ? end - start : start - end;
     // Written so that steps of INT64_MIN and INT64_MAX do not overflow.
     const std::uint64_t size = step > 0 ? step : -static_cast<std::uint64_t>(step);
     ranges.count[axes[i]] = length <= 0 ? 0 : 1 + static_cast<std::int64_t>((length - 1) / size);

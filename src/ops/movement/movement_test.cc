@@ -96,6 +96,11 @@ TEST(Movement, Slice) {
   expect_op(node_of("Slice"), {x, longs({2}, {0, 1}), longs({2}, {-1, 1000})}, {floats({1, 3}, {2, 3, 4})});
   expect_op(node_of("Slice"), {x, longs({1}, {1000}), longs({1}, {-1000}), longs({1}, {-1}), longs({1}, {-1})},
             {floats({2, 4}, {4, 3, 2, 1, 8, 7, 6, 5})});
+  expect_op(node_of("Slice"), {x, longs({1}, {-10}), longs({1}, {-1000}), longs({1}, {-1}), longs({1}, {-1})},
+            {floats({2, 1}, {1, 5})});
+  expect_op(node_of("Slice"),
+            {floats({2, 0}, {}), longs({1}, {5}), longs({1}, {-1000}), longs({1}, {-1}), longs({1}, {-1})},
+            {floats({2, 0}, {})});
   expect_op(node_of("Slice"), {x, longs({1}, {3}), longs({1}, {0}), longs({1}, {1}), longs({1}, {-2})},
             {floats({2, 2}, {4, 2, 8, 6})});
   expect_op(node_of("Slice"), {x, longs({1}, {3}), longs({1}, {1}), longs({1}, {1}), absent()}, {floats({2, 0}, {})});
