@@ -21,7 +21,6 @@ constexpr std::int64_t kBytes = 32;  // bytes of a vector
 CONVOY_AVX2 __m256i pack(__m256i low, __m256i high, std::uint8_t) { return _mm256_packus_epi16(low, high); }
 CONVOY_AVX2 __m256i pack(__m256i low, __m256i high, std::int8_t) { return _mm256_packs_epi16(low, high); }
 
-// The zero point is subtracted as an integer, which is exact as it is in f32 and leaves the floating-point adders free.
 // Eight integers of 8 or 16 bits.
 template <class Q>
 CONVOY_AVX2 __m256i widened(const Q* p) {
@@ -33,6 +32,7 @@ CONVOY_AVX2 __m256i widened(const Q* p) {
   }
 }
 
+// The zero point is subtracted as an integer, which is exact as it is in f32 and leaves the floating-point adders free.
 template <class Q>
 CONVOY_AVX2 __m256 real(const Q* p, __m256 scale, __m256i zero) {
   return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(widened(p), zero)), scale);
