@@ -290,8 +290,8 @@ class Page(harness.Step):
             (place / "train.py").write_text(programs[0] if page == "pytorch.md" else "\n".join(programs))
             commands = ["python train.py"]
             if page == "pytorch.md":
-                block = re.search(r"^```\n(convoy exec.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)[1]
-                commands += [line.split("#")[0].strip() for line in block.splitlines()]
+                blocks = re.findall(r"^```\n(convoy exec.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+                commands += [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
             for line in commands:
                 command(line, env=environment)
         return {"page": page, "said": said}
