@@ -1,8 +1,8 @@
 // Assignments: what relabels, uniform layouts, conversions.
 #include <algorithm>
 
+#include "network/assign/layout_rules.h"
 #include "network/assign/plan.h"
-#include "network/assign/sides.h"
 #include "network/graph/pass.h"
 #include "network/testing/plans.h"
 
@@ -193,11 +193,11 @@ TEST(Assignment, WhatAConvolutionReadsBesides) {
   for (const Layout reads : {Layout::nchw, Layout::nhwc, Layout::nchw8c}) {
     for (const Layout writes : {Layout::nchw, Layout::nhwc, Layout::nchw16c}) {
       Chooser chooser(options, {}, {});
-      std::vector<Sides> sides(graph.nodes.size(), Sides{Layout::nhwc, Layout::nhwc});
-      for (std::size_t n = 0; n < sides.size(); ++n) {
-        if (graph.nodes[n].conv) sides[n] = {reads, writes};
+      std::vector<NodeFormats> formats(graph.nodes.size(), NodeFormats{Layout::nhwc, Layout::nhwc});
+      for (std::size_t n = 0; n < formats.size(); ++n) {
+        if (graph.nodes[n].conv) formats[n] = {reads, writes};
       }
-      const auto assignment = assign(graph, sides, chooser);
+      const auto assignment = assign(graph, formats, chooser);
       ASSERT_TRUE(assignment.ok()) << assignment.error().message;
       NetworkOptions replay = options;
       replay.plan = plan_of(graph, *assignment, header_of(graph, options), chooser);

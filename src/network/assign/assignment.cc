@@ -18,7 +18,7 @@ namespace convoy::network {
 namespace {
 
 // Those that a convolution is tried in where no engine takes the ones it was given.
-constexpr std::array kOthers{Sides{Layout::nhwc, Layout::nhwc}, Sides{Layout::nchw, Layout::nchw}};
+constexpr std::array kOthers{NodeFormats{Layout::nhwc, Layout::nhwc}, NodeFormats{Layout::nchw, Layout::nchw}};
 
 bool is_real_activation(const Value& value) { return has_layout(value) && value.desc.type == DataType::f32; }
 
@@ -58,16 +58,16 @@ TensorDesc described(const Value& value, const Format& format) {
   return desc;
 }
 
-ConvProblem in_formats(ConvProblem problem, const Sides& sides) {
+ConvProblem in_formats(ConvProblem problem, const NodeFormats& formats) {
   const bool forward = problem.pass == Pass::fprop;
   const auto hold = [&](TensorDesc& desc, const Format& format) {
     desc = desc.with_layout(format.layout);
     if (problem.compute == DataType::f32 && desc.type == DataType::f32) desc.type = format.real;
   };
   const bool narrow = problem.compute == DataType::f32 && problem.w.type == DataType::f32;
-  if (narrow) problem.w.type = sides.reads.real;
-  hold(problem.x, forward ? sides.reads : sides.writes);
-  hold(problem.y, forward ? sides.writes : sides.reads);
+  if (narrow) problem.w.type = formats.reads.real;
+  hold(problem.x, forward ? formats.reads : formats.writes);
+  hold(problem.y, forward ? formats.writes : formats.reads);
   return problem;
 }
 
@@ -129,19 +129,20 @@ struct BiasQueries {
   std::optional<ConvQuery> narrow;
 };
 
-BiasQueries bias_queries(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser, int place) {
-  ConvProblem problem = in_formats(node.conv->problem, sides);
-  if (place == 0) return {chooser.query(graph, node, std::move(problem), sides.threads, place), {}};
+BiasQueries bias_queries(const Graph& graph, const Node& node, const NodeFormats& formats, Chooser& chooser,
+                         int place) {
+  ConvProblem problem = in_formats(node.conv->problem, formats);
+  if (place == 0) return {chooser.query(graph, node, std::move(problem), formats.threads, place), {}};
   const ConvInputs inputs = conv_inputs(node);
   const HostTensor* const weights = graph.constant_of(inputs.weights);
-  if (sides.reads.layout == Layout::nhwc && weights != nullptr && weights->desc.dims == problem.w.dims) {
+  if (formats.reads.layout == Layout::nhwc && weights != nullptr && weights->desc.dims == problem.w.dims) {
     problem.w = problem.w.with_layout(Layout::nhwc);
   }
   const bool halves = problem.epilogue.bias && has_narrow_bias(problem);
   if (halves && graph.constant_of(inputs.bias) == nullptr) {
     problem.epilogue.narrow_bias = graph.values[inputs.bias].desc.type == problem.out().type;
   }
-  BiasQueries queries{chooser.query(graph, node, std::move(problem), sides.threads, place), {}};
+  BiasQueries queries{chooser.query(graph, node, std::move(problem), formats.threads, place), {}};
   if (!halves || graph.constant_of(inputs.bias) == nullptr) return queries;
   queries.narrow = queries.given;
   queries.narrow->problem.epilogue.narrow_bias = true;
@@ -150,9 +151,9 @@ BiasQueries bias_queries(const Graph& graph, const Node& node, const Sides& side
 
 }  // namespace
 
-ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser,
+ConvQuery conv_query(const Graph& graph, const Node& node, const NodeFormats& formats, Chooser& chooser,
                      std::optional<int> said) {
-  BiasQueries queries = bias_queries(graph, node, sides, chooser, said.value_or(chooser.home()));
+  BiasQueries queries = bias_queries(graph, node, formats, chooser, said.value_or(chooser.home()));
   if (!queries.narrow) return std::move(queries.given);
   const auto narrow_seconds = chooser.predict(*queries.narrow);
   if (!narrow_seconds) return std::move(queries.given);
@@ -161,8 +162,8 @@ ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, C
   return !wide_seconds || *narrow_seconds <= *wide_seconds ? *std::move(queries.narrow) : std::move(queries.given);
 }
 
-double predict_at_least(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser) {
-  const BiasQueries queries = bias_queries(graph, node, sides, chooser, chooser.home());
+double predict_at_least(const Graph& graph, const Node& node, const NodeFormats& formats, Chooser& chooser) {
+  const BiasQueries queries = bias_queries(graph, node, formats, chooser, chooser.home());
   const double given = chooser.predict_at_least(queries.given);
   return queries.narrow ? std::min(given, chooser.predict_at_least(*queries.narrow)) : given;
 }
@@ -176,15 +177,15 @@ std::string kept_on_processor(const Graph& graph, const Node& node) {
   return !fits ? "whose bias has another type" : "";
 }
 
-bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
+bool can_work(const Graph& graph, const Node& node, const NodeFormats& formats) {
   if (!is_static(graph, node)) return false;
-  if (node.conv) return (!sides.reads.narrows() && !sides.writes.narrows()) || can_be_narrowed(graph, node);
+  if (node.conv) return (!formats.reads.narrows() && !formats.writes.narrows()) || can_be_narrowed(graph, node);
   const ops::OperatorRow* row = ops::find_row(node.desc.domain, node.desc.op);
-  if (row == nullptr || sides.reads.real != sides.writes.real) return false;
-  const auto narrowed = narrowed_inputs(graph, node, sides.reads.real, Constants::small);
+  if (row == nullptr || formats.reads.real != formats.writes.real) return false;
+  const auto narrowed = narrowed_inputs(graph, node, formats.reads.real, Constants::small);
   if (!narrowed.ok()) return false;
   std::vector<ops::Input> inputs = narrowed->inputs;
-  const Layout reads = sides.reads.layout, writes = sides.writes.layout;
+  const Layout reads = formats.reads.layout, writes = formats.writes.layout;
   bool any = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (node.inputs[i] == kAbsent || !has_layout(graph.values[node.inputs[i]])) continue;
@@ -192,30 +193,30 @@ bool can_work(const Graph& graph, const Node& node, const Sides& sides) {
     inputs[i].desc = inputs[i].desc.with_layout(reads);
     any = true;
   }
-  if (!any) return sides.reads == Format() && sides.writes == Format();
+  if (!any) return formats.reads == Format() && formats.writes == Format();
   if (reads == writes) {
     std::vector<TensorDesc> outputs;
     const bool has_all = std::ranges::find(node.outputs, kAbsent) == node.outputs.end();
     for (std::size_t i = 0; has_all && i < node.outputs.size(); ++i) {
-      outputs.push_back(described(graph.values[node.outputs[i]], {Layout::nchw, sides.writes.real}));
+      outputs.push_back(described(graph.values[node.outputs[i]], {Layout::nchw, formats.writes.real}));
     }
     return ops::works_in(*row, node.desc, inputs, outputs, reads);
   }
   return node.inputs.size() == 1 && node.outputs.size() == 1 && node.outputs[0] != kAbsent &&
-         relabels(node, inputs[0].desc, described(graph.values[node.outputs[0]], sides.writes));
+         relabels(node, inputs[0].desc, described(graph.values[node.outputs[0]], formats.writes));
 }
 
-std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, const Sides& sides) {
-  auto narrowed = narrowed_inputs(graph, node, sides.reads.real, Constants::small);
+std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, const NodeFormats& formats) {
+  auto narrowed = narrowed_inputs(graph, node, formats.reads.real, Constants::small);
   if (!narrowed.ok()) return std::nullopt;
   std::vector<ops::Input>& inputs = narrowed->inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (node.inputs[i] == kAbsent || graph.values[node.inputs[i]].constant) continue;
-    inputs[i].desc = described(graph.values[node.inputs[i]], sides.reads);
+    inputs[i].desc = described(graph.values[node.inputs[i]], formats.reads);
   }
   std::vector<TensorDesc> outputs;
   for (const int output : node.outputs) {
-    if (output != kAbsent) outputs.push_back(described(graph.values[output], sides.writes));
+    if (output != kAbsent) outputs.push_back(described(graph.values[output], formats.writes));
   }
   if (node.inputs.size() == 1 && node.outputs.size() == 1 && outputs.size() == 1 && !graph.is_output(node.outputs[0]) &&
       !graph.values[node.inputs[0]].constant && relabels(node, inputs[0].desc, outputs[0])) {
@@ -229,7 +230,7 @@ std::optional<StepProblem> step_problem(const Conversion& conversion) {
   return StepProblem(ConversionProblem{conversion.from.desc, conversion.to.desc});
 }
 
-Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Chooser& chooser,
+Result<Assignment> assign(const Graph& graph, const std::vector<NodeFormats>& formats, Chooser& chooser,
                           std::span<const std::optional<Candidate>> candidates) {
   const auto is_given = [&](std::size_t n) { return n < candidates.size() && candidates[n].has_value(); };
   Assignment result;
@@ -240,10 +241,10 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, C
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     NodeAssignment& assigned = result.nodes[n];
-    assigned.sides = sides[n];
+    assigned.formats = formats[n];
     if (!is_planned(node)) continue;
     assigned.place = kept_on_processor(graph, node).empty() ? chooser.home() : 0;
-    ConvQuery query = conv_query(graph, node, sides[n], chooser, assigned.place);
+    ConvQuery query = conv_query(graph, node, formats[n], chooser, assigned.place);
     chooser.announce(query);
     if (!on_both || assigned.place != 0) continue;
     query.threads = Threads::all;
@@ -256,7 +257,7 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, C
     const Node& node = graph.nodes[n];
     if (!is_planned(node)) continue;
     NodeAssignment& assigned = result.nodes[n];
-    ConvQuery query = conv_query(graph, node, sides[n], chooser, assigned.place);
+    ConvQuery query = conv_query(graph, node, formats[n], chooser, assigned.place);
     assigned.problem = query.problem;
     // Whatever is asked for first measures all that was announced.
     auto chosen = chooser.choose(query);
@@ -266,12 +267,13 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, C
     }
     const auto try_others = [&](int place) {
       for (auto other = kOthers.begin(); !chosen.ok() && other != kOthers.end(); ++other) {
-        const Sides tried{
-            {other->reads.layout, sides[n].reads.real}, {other->writes.layout, sides[n].writes.real}, sides[n].threads};
+        const NodeFormats tried{{other->reads.layout, formats[n].reads.real},
+                                {other->writes.layout, formats[n].writes.real},
+                                formats[n].threads};
         query = conv_query(graph, node, tried, chooser, place);
         auto in_other = chooser.choose(query);
         if (!in_other.ok()) continue;
-        assigned.sides = tried;
+        assigned.formats = tried;
         assigned.place = place;
         assigned.problem = query.problem;
         chosen = std::move(in_other);
@@ -283,7 +285,7 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, C
     assigned.selection = std::move(*chosen);
     if (assigned.selection.rule.empty()) assigned.switchable = chooser.switchable(assigned.problem);
     if (assigned.switchable < 0) continue;
-    assigned.sides.threads = Threads::all;  // what it takes is stored for these
+    assigned.formats.threads = Threads::all;  // what it takes is stored for these
     const std::vector<Candidate>& candidates = chooser.candidates(assigned.switchable);
     assigned.selection = {candidates.front(), SelectedBy::given};
     assigned.switches.assign(candidates.begin() + 1, candidates.end());
@@ -294,9 +296,9 @@ Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, C
   return result;
 }
 
-Format format_read(const Node& node, const Sides& sides, std::size_t i) {
-  if (!node.conv || static_cast<int>(i) == kConvData) return sides.reads;
-  return static_cast<int>(i) == node.fusion.residual ? sides.writes : Format();
+Format format_read(const Node& node, const NodeFormats& formats, std::size_t i) {
+  if (!node.conv || static_cast<int>(i) == kConvData) return formats.reads;
+  return static_cast<int>(i) == node.fusion.residual ? formats.writes : Format();
 }
 
 std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assignment& assignment,
@@ -339,15 +341,15 @@ std::vector<std::vector<Conversion>> conversions(const Graph& graph, const Assig
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (!is_static(graph, node)) continue;
-    const Sides& sides = assignment.nodes[n].sides;
+    const NodeFormats& formats = assignment.nodes[n].formats;
     const int place = assignment.nodes[n].place;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      need(n, node.inputs[i], format_read(node, sides, i), place, sides.threads);
+      need(n, node.inputs[i], format_read(node, formats, i), place, formats.threads);
     }
     for (const int output : node.outputs) {
       if (output == kAbsent) continue;
-      there[output] = {{described(graph.values[output], sides.writes), place}};
-      writers[output] = sides.threads;
+      there[output] = {{described(graph.values[output], formats.writes), place}};
+      writers[output] = formats.threads;
     }
   }
   for (const int output : graph.outputs) need(graph.nodes.size(), output, Layout::nchw, 0, Threads::all);
@@ -369,9 +371,9 @@ std::vector<StepProblem> step_problems(const Graph& graph, const Assignment& ass
     }
     if (n == graph.nodes.size() || graph.nodes[n].conv || !is_static(graph, graph.nodes[n])) continue;
     if (assignment.nodes[n].in_place) continue;
-    const Sides& sides = assignment.nodes[n].sides;
-    if (sides.threads != threads) continue;
-    if (auto problem = step_problem(graph, graph.nodes[n], sides)) add(*std::move(problem));
+    const NodeFormats& formats = assignment.nodes[n].formats;
+    if (formats.threads != threads) continue;
+    if (auto problem = step_problem(graph, graph.nodes[n], formats)) add(*std::move(problem));
   }
   return problems;
 }

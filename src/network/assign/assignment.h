@@ -1,6 +1,6 @@
 // A network's choices as one value: for every node of a graph whose passes have run, the layouts it reads and writes,
 // and for every convolution the candidate it runs on. Decided before anything is built; lower() obeys it. Made by
-// assign() for layouts that a rule gives (greedy_sides, uniform_sides), and from plans (plan.h).
+// assign() for layouts that a rule gives (greedy_formats, uniform_formats), and from plans (plan.h).
 #pragma once
 
 #include <optional>
@@ -27,15 +27,15 @@ struct Format {
 // the processor; elsewhere it is none of them). A convolution's z is held as what it writes; weights have the type of
 // what it reads. Weights and the like, constants and values of rank below 3 are row-major whatever these say, and the
 // latter keep their type.
-struct Sides {
+struct NodeFormats {
   Format reads;
   Format writes;
   Threads threads = Threads::all;
-  friend bool operator==(const Sides&, const Sides&) = default;
+  friend bool operator==(const NodeFormats&, const NodeFormats&) = default;
 };
 
 struct NodeAssignment {
-  Sides sides;
+  NodeFormats formats;
   int place = 0;          // of Chooser::places(): where it runs, and what it reads and writes lies
   bool in_place = false;  // a Concat or Split that copies nothing (in_place.h)
   // Of a convolution:
@@ -50,31 +50,31 @@ struct Assignment {
   int converts = 0;  // the place, besides the processor, that changes layouts and types of what lies there
 };
 
-// Whether a value is laid out by its node's sides: constants and small ranks are always row-major.
+// Whether a value is laid out by its node's formats: constants and small ranks are always row-major.
 bool has_layout(const Value& value);
 
 // How a value lies in a format.
 TensorDesc described(const Value& value, const Format& format);
 
-// The problem with its activations, and its weights' type, as the sides say.
-ConvProblem in_formats(ConvProblem problem, const Sides& sides);
+// The problem with its activations, and its weights' type, as the formats say.
+ConvProblem in_formats(ConvProblem problem, const NodeFormats& formats);
 
-// The node's convolution, as it is asked for with these sides, at home where no place is said. Elsewhere than on the
+// The node's convolution, as it is asked for with these formats, at home where no place is said. Elsewhere than on the
 // processor constant weights lie as what it reads does, and a constant bias has the type of out where that is of 16
 // bits and predicted to be faster.
-ConvQuery conv_query(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser,
+ConvQuery conv_query(const Graph& graph, const Node& node, const NodeFormats& formats, Chooser& chooser,
                      std::optional<int> place = {});
 
 // What it is predicted to take at home at least, without an engine's provider being asked.
-double predict_at_least(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser);
+double predict_at_least(const Graph& graph, const Node& node, const NodeFormats& formats, Chooser& chooser);
 
 // Nothing where a convolution may run elsewhere than on the processor; else what it is that can't. What its step makes
 // of its inputs it makes on the processor.
 std::string kept_on_processor(const Graph& graph, const Node& node);
 
-// Whether the node can work with these sides. A convolution can in any layout, and narrowed where it is one of f32 with
-// constant weights; who runs it then is another question.
-bool can_work(const Graph& graph, const Node& node, const Sides& sides);
+// Whether the node can work with these formats. A convolution can in any layout, and narrowed where it is one of f32
+// with constant weights; who runs it then is another question.
+bool can_work(const Graph& graph, const Node& node, const NodeFormats& formats);
 
 // The inputs of a node that is no convolution, row-major, where f32 activations are held in another type: so are those,
 // and where the operator wants it (an Add does, a Resize's scales don't) f32 constants too. Large ones are only
@@ -88,7 +88,7 @@ enum class Constants { small, all };
 Result<NarrowedInputs> narrowed_inputs(const Graph& graph, const Node& node, DataType real, Constants convert);
 
 // The format in which a node reads its i-th input.
-Format format_read(const Node& node, const Sides& sides, std::size_t i);
+Format format_read(const Node& node, const NodeFormats& formats, std::size_t i);
 
 // Whether the node's output is its input's bytes under another description, so that nothing has to run: a Transpose
 // between row-major and channels-last, for one.
@@ -97,15 +97,15 @@ bool relabels(const Node& node, const TensorDesc& input, const TensorDesc& outpu
 // Whether a tensor's elements lie where another's do, so that it may take over its memory while it is computed.
 bool same_placement(const TensorDesc& a, const TensorDesc& b);
 
-// A node that is no convolution, as it is planned with these sides; nothing for one that costs nothing, since it
+// A node that is no convolution, as it is planned with these formats; nothing for one that costs nothing, since it
 // relabels.
-std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, const Sides& sides);
+std::optional<StepProblem> step_problem(const Graph& graph, const Node& node, const NodeFormats& formats);
 
-// An engine for each convolution, in the layouts of `sides` (by node): of `candidates` (by node, or empty) the one that
-// is given, else as the chooser chooses. Where none takes them that the chooser's
-// options admit (a rule may name one that takes another layout only), the node works in another layout. Nodes are at
-// home where they can run there, else on the processor.
-Result<Assignment> assign(const Graph& graph, const std::vector<Sides>& sides, Chooser& chooser,
+// An engine for each convolution, in the layouts of `formats` (by node): of `candidates` (by node, or empty) the one
+// that is given, else as the chooser chooses. Where none takes them that the chooser's options admit (a rule may name
+// one that takes another layout only), the node works in another layout. Nodes are at home where they can run there,
+// else on the processor.
+Result<Assignment> assign(const Graph& graph, const std::vector<NodeFormats>& formats, Chooser& chooser,
                           std::span<const std::optional<Candidate>> candidates = {});
 
 // How and where a value lies.
@@ -122,8 +122,8 @@ struct Conversion {
   Threads threads = Threads::all;  // those that wrote the value; of a graph's input those of the node that follows
 };
 
-// Why a node that is no convolution can't run at home, which is not the processor, with these sides.
-Result<void> check_at_home(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser);
+// Why a node that is no convolution can't run at home, which is not the processor, with these formats.
+Result<void> check_at_home(const Graph& graph, const Node& node, const NodeFormats& formats, Chooser& chooser);
 
 // Says who changes layouts.
 void put_conversions(Assignment& assignment, Chooser& chooser);

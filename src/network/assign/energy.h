@@ -3,7 +3,7 @@
 
 #include "convoy/selection_options.h"
 #include "network/assign/layout_problem.h"
-#include "network/assign/sides.h"
+#include "network/assign/layout_rules.h"
 
 namespace convoy::network {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "network/assign/sides.h"
+#include "network/assign/layout_rules.h"
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
 #include "network/graph/unfuse.h"
@@ -26,19 +26,23 @@ bool on_narrow_units(const Graph& graph, std::span<const DataType> types, MathMo
   return false;
 }
 
-// These sides, and the layouts besides theirs that a convolution at home may run in.
-std::array<Sides, 3> sides_at_home(const Sides& sides) {
-  const auto in = [&](Layout layout) { return Sides{{layout, sides.reads.real}, {layout, sides.writes.real}}; };
-  return {in(sides.reads.layout), in(Layout::nhwc), in(Layout::nchw)};
+// These formats, and the layouts besides theirs that a convolution at home may run in.
+std::array<NodeFormats, 3> formats_at_home(const NodeFormats& formats) {
+  const auto in = [&](Layout layout) {
+    return NodeFormats{{layout, formats.reads.real}, {layout, formats.writes.real}};
+  };
+  return {in(formats.reads.layout), in(Layout::nhwc), in(Layout::nchw)};
 }
 
 // What an engine takes in the first of them that one runs in, if that may be less than `limit`.
-std::optional<double> seconds_at_home(const Graph& graph, const Node& node, const Sides& sides, double limit,
+std::optional<double> seconds_at_home(const Graph& graph, const Node& node, const NodeFormats& formats, double limit,
                                       Chooser& chooser) {
-  const auto all = sides_at_home(sides);
-  const auto may_take_less = [&](const Sides& tried) { return predict_at_least(graph, node, tried, chooser) < limit; };
+  const auto all = formats_at_home(formats);
+  const auto may_take_less = [&](const NodeFormats& tried) {
+    return predict_at_least(graph, node, tried, chooser) < limit;
+  };
   if (std::ranges::none_of(all, may_take_less)) return std::nullopt;
-  for (const Sides& tried : all) {
+  for (const NodeFormats& tried : all) {
     if (const auto seconds = chooser.predict(conv_query(graph, node, tried, chooser))) return seconds;
   }
   return std::nullopt;
@@ -46,7 +50,7 @@ std::optional<double> seconds_at_home(const Graph& graph, const Node& node, cons
 
 // A GPU's engines don't take every fusion, or take some by slow ones: of each convolution as many are undone as is
 // predicted to take least, with the operators that are left.
-std::vector<int> unfused_at_home(const Graph& graph, const std::vector<Sides>& sides, Chooser& chooser) {
+std::vector<int> unfused_at_home(const Graph& graph, const std::vector<NodeFormats>& formats, Chooser& chooser) {
   std::vector<int> undone(graph.nodes.size(), 0);
   if (chooser.home() == 0) return undone;
   const PlanRequest& request = chooser.places()[static_cast<std::size_t>(chooser.home())].request;
@@ -56,7 +60,7 @@ std::vector<int> unfused_at_home(const Graph& graph, const std::vector<Sides>& s
     double least = std::numeric_limits<double>::infinity(), operators = 0;
     int count = 0;
     for (const Node* left = &graph.nodes[n];; left = &left->fused->conv, ++count) {
-      const auto seconds = seconds_at_home(graph, *left, sides[n], least - operators, chooser);
+      const auto seconds = seconds_at_home(graph, *left, formats[n], least - operators, chooser);
       if (seconds && *seconds + operators < least) {
         least = *seconds + operators;
         undone[n] = count;
@@ -71,16 +75,16 @@ std::vector<int> unfused_at_home(const Graph& graph, const std::vector<Sides>& s
 
 }  // namespace
 
-std::vector<Sides> take_form(Graph& graph, const Forms& forms) {
-  std::vector<Sides> sides;
-  for (std::size_t n = 0; n < forms.sides.size(); ++n) {
-    const Sides& given = forms.sides[n];
-    sides.push_back(given);
-    sides.insert(sides.end(), static_cast<std::size_t>(forms.unfused[n]),
-                 Sides{given.writes, given.writes, given.threads});
+std::vector<NodeFormats> take_form(Graph& graph, const Forms& forms) {
+  std::vector<NodeFormats> formats;
+  for (std::size_t n = 0; n < forms.formats.size(); ++n) {
+    const NodeFormats& given = forms.formats[n];
+    formats.push_back(given);
+    formats.insert(formats.end(), static_cast<std::size_t>(forms.unfused[n]),
+                   NodeFormats{given.writes, given.writes, given.threads});
   }
   unfuse(graph, forms.unfused);
-  return sides;
+  return formats;
 }
 
 Result<Forms> forms_by(std::string_view how, const Graph& graph, Chooser& chooser, std::vector<std::string>& remarks,
@@ -97,20 +101,20 @@ Result<Forms> forms_by(std::string_view how, const Graph& graph, Chooser& choose
   }
   std::vector<DataType> narrowest;
   for (const NodeTypes& each : types) narrowest.push_back(each.types.back());
-  const auto with_fusions = [&](std::vector<Sides> sides) {
-    std::vector<int> undone = unfused_at_home(graph, sides, chooser);
-    return Forms{std::move(sides), std::move(undone), {}};
+  const auto with_fusions = [&](std::vector<NodeFormats> formats) {
+    std::vector<int> undone = unfused_at_home(graph, formats, chooser);
+    return Forms{std::move(formats), std::move(undone), {}};
   };
   // There the units that the types are for want channels last, in every layer.
   if (how == "greedy" && chooser.home() != 0 && on_narrow_units(graph, narrowest, chooser.options().math)) {
     how = "uniform:nhwc";
   }
-  if (how == "greedy") return with_fusions(greedy_sides(graph, narrowest, chooser));
+  if (how == "greedy") return with_fusions(greedy_formats(graph, narrowest, chooser));
   constexpr std::string_view kUniform = "uniform:";
   if (how.starts_with(kUniform)) {
     const auto layout = parse_layout(how.substr(kUniform.size()));
     if (layout.ok() && *layout != Layout::strided)
-      return with_fusions(uniform_sides(graph, narrowest, chooser, *layout));
+      return with_fusions(uniform_formats(graph, narrowest, chooser, *layout));
   }
   return Error{
       ErrorCode::invalid_argument,

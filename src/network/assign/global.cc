@@ -10,9 +10,9 @@
 #include "network/assign/energy.h"
 #include "network/assign/in_place.h"
 #include "network/assign/layout_problem.h"
+#include "network/assign/layout_rules.h"
 #include "network/assign/memory.h"
 #include "network/assign/off_predictions.h"
-#include "network/assign/sides.h"
 #include "network/assign/threads.h"
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
@@ -33,10 +33,10 @@ constexpr std::size_t kMostHeld = 3;
 
 // The formats that a node may read and write, and what it takes in each.
 struct Alternatives {
-  std::vector<Sides> sides;
+  std::vector<NodeFormats> formats;
   std::vector<double> seconds;  // infinite where nothing can run it so
   std::vector<std::optional<double>> joules;
-  std::vector<int> unfused;              // as Forms::unfused: what takes least with these sides
+  std::vector<int> unfused;              // as Forms::unfused: what takes least with these formats
   std::vector<Chooser::Option> options;  // as LayoutProblem::options
 };
 
@@ -69,7 +69,7 @@ class Choices {
   Result<LayoutProblem> problem() {
     numbers_.assign(nodes_.size(), -1);
     for (std::size_t n = 0; n < nodes_.size(); ++n) {
-      if (nodes_[n].sides.empty()) continue;
+      if (nodes_[n].formats.empty()) continue;
       CONVOY_TRY(const int number, problem_.add_node(nodes_[n].seconds, joined(graph_.nodes[n].sources)));
       numbers_[n] = number;
     }
@@ -90,7 +90,7 @@ class Choices {
                          .costs = costs_,
                          .measured = measured_};
     for (const Alternatives& node : nodes_) {
-      result.sides.push_back(node.sides);
+      result.formats.push_back(node.formats);
       result.unfused.push_back(node.unfused);
       result.seconds.push_back(node.seconds);
       result.joules.push_back(node.joules);
@@ -112,9 +112,9 @@ class Choices {
     return result;
   }
 
-  // With these sides and so many fusions undone.
+  // With these formats and so many fusions undone.
   struct Choice {
-    Sides sides;
+    NodeFormats formats;
     int unfused = 0;
     Cost cost;                 // of the node, or of the convolution that is left
     std::vector<Cost> behind;  // of what it leaves
@@ -129,8 +129,8 @@ class Choices {
 
   bool has_options(const Node& node) const { return goal_.weight_limit && node.conv; }
 
-  std::vector<Sides> sides_of(std::size_t n) const {
-    std::vector<Sides> result;
+  std::vector<NodeFormats> formats_of(std::size_t n) const {
+    std::vector<NodeFormats> result;
     const Formats formats = formats_in(types_[n].types);
     for (const Format& reads : formats) {
       for (const Format& writes : formats) {
@@ -144,11 +144,11 @@ class Choices {
     const Node& node = graph_.nodes[n];
     std::vector<Choice> choices;
     if (has_options(node)) return choices;
-    for (const Sides& sides : sides_of(n)) {
-      const double on_all = add_choices(n, sides, choices);
-      if (!may_run_on_one(node, sides, on_all)) continue;
+    for (const NodeFormats& formats : formats_of(n)) {
+      const double on_all = add_choices(n, formats, choices);
+      if (!may_run_on_one(node, formats, on_all)) continue;
       std::vector<Choice> alone;
-      const double on_one = add_choices(n, {sides.reads, sides.writes, Threads::one}, alone);
+      const double on_one = add_choices(n, {formats.reads, formats.writes, Threads::one}, alone);
       if (may_be_better_on_one(on_one, on_all)) choices.insert(choices.end(), alone.begin(), alone.end());
     }
     return choices;
@@ -158,15 +158,15 @@ class Choices {
     const Node& node = graph_.nodes[n];
     Alternatives result;
     if (has_options(node)) {
-      for (const Sides& sides : sides_of(n)) add_options(node, sides, result);
+      for (const NodeFormats& formats : formats_of(n)) add_options(node, formats, result);
     }
     OffPredictions off;
     add_to(off, choices);
     for (const Choice& choice : choices) {
       double seconds = expected(choice.cost, off);
       for (const Cost& each : choice.behind) seconds += expected(each, off);
-      if (result.sides.empty() || result.sides.back() != choice.sides) {
-        result.sides.push_back(choice.sides);
+      if (result.formats.empty() || result.formats.back() != choice.formats) {
+        result.formats.push_back(choice.formats);
         result.seconds.push_back(seconds);
         result.joules.push_back(choice.joules());
         result.unfused.push_back(choice.unfused);
@@ -176,8 +176,8 @@ class Choices {
         result.unfused.back() = choice.unfused;
       }
     }
-    if (node.conv && result.sides.empty() && is_static(graph_, node))
-      result = {{Sides{}}, {0}, {std::nullopt}, {0}, {}};
+    if (node.conv && result.formats.empty() && is_static(graph_, node))
+      result = {{NodeFormats{}}, {0}, {std::nullopt}, {0}, {}};
     // One that nothing can run is an error that assign() explains better.
     const auto runs = [](double seconds) { return seconds < solver::kForbidden; };
     if (std::ranges::none_of(result.seconds, runs)) std::ranges::fill(result.seconds, 0);
@@ -203,9 +203,9 @@ class Choices {
     return times(of_node.all().value_or(1), 2);
   }
 
-  void add_options(const Node& node, const Sides& sides, Alternatives& result) {
-    for (const Chooser::Option& option : chooser_.options_of(conv_query(graph_, node, sides, chooser_))) {
-      result.sides.push_back(sides);
+  void add_options(const Node& node, const NodeFormats& formats, Alternatives& result) {
+    for (const Chooser::Option& option : chooser_.options_of(conv_query(graph_, node, formats, chooser_))) {
+      result.formats.push_back(formats);
       result.seconds.push_back(option.cost.seconds);
       result.joules.push_back(option.cost.joules);
       result.unfused.push_back(0);
@@ -216,13 +216,13 @@ class Choices {
   }
 
   // What can be switched keeps all threads, since what it takes is stored for these.
-  bool may_run_on_one(const Node& node, const Sides& sides, double on_all) {
+  bool may_run_on_one(const Node& node, const NodeFormats& formats, double on_all) {
     if (chooser_.home() != 0 || chooser_.request().threads == 1 || on_all > kNotTiny) return false;
-    return !node.conv || chooser_.switchable(conv_query(graph_, node, sides, chooser_).problem) < 0;
+    return !node.conv || chooser_.switchable(conv_query(graph_, node, formats, chooser_).problem) < 0;
   }
 
   // As it is, and with the last of its fusions undone. What the fastest of these takes.
-  double add_choices(std::size_t n, const Sides& sides, std::vector<Choice>& choices) {
+  double add_choices(std::size_t n, const NodeFormats& formats, std::vector<Choice>& choices) {
     const Node& node = graph_.nodes[n];
     double least = std::numeric_limits<double>::infinity();
     const auto add = [&](const Choice& choice) {
@@ -231,17 +231,17 @@ class Choices {
       least = std::min(least, seconds);
       choices.push_back(choice);
     };
-    const auto whole = is_in_place(n, sides) ? Cost{} : cost_of(node, sides);
-    if (whole) add({sides, 0, *whole, {}});
+    const auto whole = is_in_place(n, formats) ? Cost{} : cost_of(node, formats);
+    if (whole) add({formats, 0, *whole, {}});
     if (goal_.asked()) return least;
-    const Sides between{sides.writes, sides.writes, sides.threads};
+    const NodeFormats between{formats.writes, formats.writes, formats.threads};
     const Node* left = &node;
-    Choice choice{.sides = sides, .cost = {}, .behind = {}};
+    Choice choice{.formats = formats, .cost = {}, .behind = {}};
     while (left->fused && can_work(graph_, left->fused->next, between)) {
       choice.behind.push_back(*cost_of(left->fused->next, between));
       left = &left->fused->conv;
       ++choice.unfused;
-      const auto cost = cost_of(*left, sides);
+      const auto cost = cost_of(*left, formats);
       if (!cost) continue;
       choice.cost = *cost;
       add(choice);
@@ -250,16 +250,16 @@ class Choices {
   }
 
   // Nothing: no engine runs it so.
-  std::optional<Cost> cost_of(const Node& node, const Sides& sides) {
+  std::optional<Cost> cost_of(const Node& node, const NodeFormats& formats) {
     std::optional<Cost> cost;
     if (node.conv) {
-      cost = chooser_.estimate(conv_query(graph_, node, sides, chooser_));
+      cost = chooser_.estimate(conv_query(graph_, node, formats, chooser_));
       if (!cost) return cost;
     } else {
-      const auto problem = step_problem(graph_, node, sides);
+      const auto problem = step_problem(graph_, node, formats);
       if (!problem) return Cost{};
-      cost = chooser_.costs().of(*problem, sides.threads);
-      if (chooser_.home() != 0 && !check_at_home(graph_, node, sides, chooser_).ok()) cost->seconds = kOnProcessor;
+      cost = chooser_.costs().of(*problem, formats.threads);
+      if (chooser_.home() != 0 && !check_at_home(graph_, node, formats, chooser_).ok()) cost->seconds = kOnProcessor;
     }
     ++costs_;
     measured_ += cost->measured ? 1 : 0;
@@ -267,9 +267,9 @@ class Choices {
   }
 
   // A Concat or Split, if the others are of these formats, too, or what they make is converted to them.
-  bool is_in_place(std::size_t n, const Sides& sides) const {
-    const auto found = in_place_.find(sides.reads);
-    return found != in_place_.end() && sides.reads == sides.writes && found->second.has(n);
+  bool is_in_place(std::size_t n, const NodeFormats& formats) const {
+    const auto found = in_place_.find(formats.reads);
+    return found != in_place_.end() && formats.reads == formats.writes && found->second.has(n);
   }
 
   double to_convert(int value, const Format& from, const Format& to, Threads threads) {
@@ -285,12 +285,12 @@ class Choices {
   }
 
   // In which formats a node reads a value, each once.
-  Formats read_in(int n, int value, const Sides& sides) const {
+  Formats read_in(int n, int value, const NodeFormats& formats) const {
     const Node& node = graph_.nodes[n];
     Formats result;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != value) continue;
-      const Format format = format_read(node, sides, i);
+      const Format format = format_read(node, formats, i);
       const bool known = std::ranges::any_of(result, [&](const Format& each) { return same(value, each, format); });
       if (!known) result.push_back(format);
     }
@@ -328,9 +328,9 @@ class Choices {
     for (const int reader : readers) {
       if (!is_planned(reader) || (!may_be_on_one(producer) && !may_be_on_one(reader))) continue;
       std::vector<double> seconds;
-      for (const Sides& written : nodes_[producer].sides) {
-        for (const Sides& sides : nodes_[reader].sides) {
-          seconds.push_back(to_hand_over(value, {}, written.threads, sides.threads));
+      for (const NodeFormats& written : nodes_[producer].formats) {
+        for (const NodeFormats& formats : nodes_[reader].formats) {
+          seconds.push_back(to_hand_over(value, {}, written.threads, formats.threads));
         }
       }
       CONVOY_TRY([[maybe_unused]] const int edge, problem_.add_edge(numbers_[producer], numbers_[reader], seconds));
@@ -340,25 +340,25 @@ class Choices {
 
   Result<void> add_output(int value, int producer) {
     std::vector<double> seconds;
-    for (const Sides& sides : nodes_[producer].sides)
-      seconds.push_back(to_convert(value, sides.writes, {}, sides.threads));
+    for (const NodeFormats& formats : nodes_[producer].formats)
+      seconds.push_back(to_convert(value, formats.writes, {}, formats.threads));
     return problem_.add_costs(numbers_[producer], seconds);
   }
 
   Result<void> add_input(int value, int reader) {
     std::vector<double> seconds;
-    for (const Sides& sides : nodes_[reader].sides) {
-      seconds.push_back(to_serve(value, {}, read_in(reader, value, sides), sides.threads));
+    for (const NodeFormats& formats : nodes_[reader].formats) {
+      seconds.push_back(to_serve(value, {}, read_in(reader, value, formats), formats.threads));
     }
     return problem_.add_costs(numbers_[reader], seconds);
   }
 
   Result<void> add_pair(int value, int producer, int reader) {
     std::vector<double> seconds;
-    for (const Sides& written : nodes_[producer].sides) {
-      for (const Sides& sides : nodes_[reader].sides) {
-        seconds.push_back(to_serve(value, written.writes, read_in(reader, value, sides), written.threads) +
-                          to_hand_over(value, written.writes, written.threads, sides.threads));
+    for (const NodeFormats& written : nodes_[producer].formats) {
+      for (const NodeFormats& formats : nodes_[reader].formats) {
+        seconds.push_back(to_serve(value, written.writes, read_in(reader, value, formats), written.threads) +
+                          to_hand_over(value, written.writes, written.threads, formats.threads));
       }
     }
     CONVOY_TRY([[maybe_unused]] const int edge, problem_.add_edge(numbers_[producer], numbers_[reader], seconds));
@@ -373,9 +373,9 @@ class Choices {
     CONVOY_TRY(const int number, problem_.add_node(seconds, "value " + graph_.values[value].name));
     if (producer != kAbsent) {
       std::vector<double> allowed;
-      for (const Sides& sides : nodes_[producer].sides) {
+      for (const NodeFormats& formats : nodes_[producer].formats) {
         for (const Held& held : alternatives) {
-          const bool fits = sides.writes == held.written && sides.threads == held.threads;
+          const bool fits = formats.writes == held.written && formats.threads == held.threads;
           allowed.push_back(fits ? 0 : solver::kForbidden);
         }
       }
@@ -385,9 +385,10 @@ class Choices {
       std::vector<double> allowed;
       for (const Held& held : alternatives) {
         const Formats& has = held.read.empty() ? held.all : Formats{held.read[r]};
-        for (const Sides& sides : nodes_[readers[r]].sides) {
-          const bool fits = serves(value, has, read_in(readers[r], value, sides));
-          const double late = producer == kAbsent ? 0 : to_hand_over(value, held.written, held.threads, sides.threads);
+        for (const NodeFormats& formats : nodes_[readers[r]].formats) {
+          const bool fits = serves(value, has, read_in(readers[r], value, formats));
+          const double late =
+              producer == kAbsent ? 0 : to_hand_over(value, held.written, held.threads, formats.threads);
           allowed.push_back(fits ? late : solver::kForbidden);
         }
       }
@@ -423,7 +424,8 @@ class Choices {
   }
 
   bool may_be_on_one(int node) const {
-    return std::ranges::any_of(nodes_[node].sides, [](const Sides& sides) { return sides.threads == Threads::one; });
+    return std::ranges::any_of(nodes_[node].formats,
+                               [](const NodeFormats& formats) { return formats.threads == Threads::one; });
   }
 
   // An alternative for each choice of a format by each reader. False: there would be too many, or one reads in several.
@@ -446,8 +448,8 @@ class Choices {
     };
     for (const int reader : readers) {
       Formats held;
-      for (const Sides& sides : nodes_[reader].sides) {
-        const Formats read = read_in(reader, value, sides);
+      for (const NodeFormats& formats : nodes_[reader].formats) {
+        const Formats read = read_in(reader, value, formats);
         if (read.size() != 1) return false;
         if (!serves(value, held, read)) held.push_back(read.front());
       }
@@ -484,9 +486,9 @@ solver::Resource errors_of(const LayoutProblem& layouts, std::span<const NodeTyp
   solver::Resource result{.name = "error", .uses = {}, .pair_uses = {}};
   for (std::size_t n = 0; n < types.size(); ++n) {
     if (layouts.numbers[n] < 0 || !(types[n].error > 0)) continue;
-    const std::vector<Sides>& sides = layouts.sides[n];
-    for (std::size_t i = 0; i < sides.size(); ++i) {
-      if (!sides[i].reads.narrows() && !sides[i].writes.narrows()) continue;
+    const std::vector<NodeFormats>& formats = layouts.formats[n];
+    for (std::size_t i = 0; i < formats.size(); ++i) {
+      if (!formats[i].reads.narrows() && !formats[i].writes.narrows()) continue;
       result.uses.push_back({layouts.numbers[n], static_cast<int>(i), types[n].error * types[n].error});
     }
   }
@@ -513,25 +515,25 @@ Result<GlobalForms> within_error(const LayoutProblem& layouts, std::span<const N
 
 Forms local_forms(const Graph& graph, std::span<const NodeTypes> types, Chooser& chooser) {
   const Choices choices(graph, types, chooser);
-  Forms forms{std::vector<Sides>(graph.nodes.size()), std::vector<int>(graph.nodes.size()), {}};
+  Forms forms{std::vector<NodeFormats>(graph.nodes.size()), std::vector<int>(graph.nodes.size()), {}};
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Alternatives& node = choices.nodes()[n];
-    if (node.sides.empty()) continue;
+    if (node.formats.empty()) continue;
     const auto best = static_cast<std::size_t>(std::ranges::min_element(node.seconds) - node.seconds.begin());
-    forms.sides[n] = node.sides[best];
+    forms.formats[n] = node.formats[best];
     forms.unfused[n] = node.unfused[best];
   }
   return forms;
 }
 
 Forms LayoutProblem::chosen(const std::vector<int>& choice) const {
-  Forms forms{std::vector<Sides>(sides.size()), std::vector<int>(sides.size()), {}};
+  Forms forms{std::vector<NodeFormats>(formats.size()), std::vector<int>(formats.size()), {}};
   const bool names_candidates = std::ranges::any_of(options, [](const auto& of_node) { return !of_node.empty(); });
-  if (names_candidates) forms.candidates.resize(sides.size());
-  for (std::size_t n = 0; n < sides.size(); ++n) {
+  if (names_candidates) forms.candidates.resize(formats.size());
+  for (std::size_t n = 0; n < formats.size(); ++n) {
     if (numbers[n] < 0) continue;
     const auto alternative = static_cast<std::size_t>(choice[static_cast<std::size_t>(numbers[n])]);
-    forms.sides[n] = sides[n][alternative];
+    forms.formats[n] = formats[n][alternative];
     forms.unfused[n] = unfused[n][alternative];
     if (!options[n].empty()) forms.candidates[n] = options[n][alternative].candidate;
   }

@@ -9,8 +9,8 @@
 #include "base/testing/surroundings.h"
 #include "network/assign/in_place.h"
 #include "network/assign/layout_problem.h"
+#include "network/assign/layout_rules.h"
 #include "network/assign/plan.h"
-#include "network/assign/sides.h"
 #include "network/assign/threads.h"
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
@@ -43,23 +43,23 @@ class Global : public ::testing::Test {
   Global() { options_.cpu.isa = std::min(options_.cpu.isa, Isa::avx2); }  // whose blocks are 8c
 
   // What the lines of a plan add up to, and what its nodes hand over to other threads; infinite where a convolution
-  // can't have its sides.
-  static double total(const Graph& graph, const std::vector<Sides>& sides, Chooser& chooser) {
+  // can't have its formats.
+  static double total(const Graph& graph, const std::vector<NodeFormats>& formats, Chooser& chooser) {
     Assignment assignment;
-    for (const Sides& each : sides) assignment.nodes.push_back({.sides = each});
+    for (const NodeFormats& each : formats) assignment.nodes.push_back({.formats = each});
     put_in_place(graph, assignment);
     double seconds = 0;
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
       const Node& node = graph.nodes[n];
       if (!is_static(graph, node) || assignment.nodes[n].in_place) continue;
       if (node.conv) {
-        const auto cost = chooser.estimate(conv_query(graph, node, sides[n], chooser));
+        const auto cost = chooser.estimate(conv_query(graph, node, formats[n], chooser));
         if (!cost) return std::numeric_limits<double>::infinity();
         seconds += cost->seconds;
-      } else if (const auto problem = step_problem(graph, node, sides[n])) {
-        seconds += chooser.costs().of(*problem, sides[n].threads).seconds;
+      } else if (const auto problem = step_problem(graph, node, formats[n])) {
+        seconds += chooser.costs().of(*problem, formats[n].threads).seconds;
       }
-      seconds += handed_over(graph, sides, n, chooser);
+      seconds += handed_over(graph, formats, n, chooser);
     }
     for (const auto& before : conversions(graph, assignment)) {
       for (const Conversion& each : before) {
@@ -69,28 +69,29 @@ class Global : public ::testing::Test {
     return seconds;
   }
 
-  static double handed_over(const Graph& graph, const std::vector<Sides>& sides, std::size_t node, Chooser& chooser) {
+  static double handed_over(const Graph& graph, const std::vector<NodeFormats>& formats, std::size_t node,
+                            Chooser& chooser) {
     double seconds = 0;
     const auto producers = graph.producers();
     std::set<int> values(graph.nodes[node].inputs.begin(), graph.nodes[node].inputs.end());
     for (const int value : values) {
       const int producer = value == kAbsent ? kAbsent : producers[value];
-      if (producer == kAbsent || sides[producer].threads == sides[node].threads) continue;
+      if (producer == kAbsent || formats[producer].threads == formats[node].threads) continue;
       seconds +=
-          cache_transfer_seconds(described(graph.values[value], sides[producer].writes), chooser.request().threads);
+          cache_transfer_seconds(described(graph.values[value], formats[producer].writes), chooser.request().threads);
     }
     return seconds;
   }
 
-  static bool runs(const Graph& graph, std::size_t n, const Sides& sides, Chooser& chooser) {
+  static bool runs(const Graph& graph, std::size_t n, const NodeFormats& formats, Chooser& chooser) {
     const Node& node = graph.nodes[n];
     if (!node.conv) return true;
-    return chooser.estimate(conv_query(graph, node, sides, chooser)).has_value();
+    return chooser.estimate(conv_query(graph, node, formats, chooser)).has_value();
   }
 
   // The least that trying all layouts, on these threads, finds.
   static double least_of_all(const Graph& graph, Chooser& chooser, std::initializer_list<Threads> threads) {
-    std::vector<std::vector<Sides>> can(graph.nodes.size());
+    std::vector<std::vector<NodeFormats>> can(graph.nodes.size());
     std::size_t combinations = 1;
     for (std::size_t n = 0; n < can.size(); ++n) {
       for (const Layout reads : kLayouts) {
@@ -99,19 +100,19 @@ class Global : public ::testing::Test {
           for (const Threads each : threads) can[n].push_back({reads, writes, each});
         }
       }
-      if (can[n].empty()) can[n] = {Sides{}};
+      if (can[n].empty()) can[n] = {NodeFormats{}};
       combinations *= can[n].size();
     }
     EXPECT_GT(combinations, 500U);
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < combinations; ++i) {
-      std::vector<Sides> sides;
+      std::vector<NodeFormats> formats;
       std::size_t rest = i;
-      for (const std::vector<Sides>& each : can) {
-        sides.push_back(each[rest % each.size()]);
+      for (const std::vector<NodeFormats>& each : can) {
+        formats.push_back(each[rest % each.size()]);
         rest /= each.size();
       }
-      least = std::min(least, total(graph, sides, chooser));
+      least = std::min(least, total(graph, formats, chooser));
     }
     return least;
   }
@@ -126,7 +127,7 @@ TEST_F(Global, IsTheLeastOfAllLayouts) {
   ASSERT_TRUE(global.ok()) << global.error().message;
   const double least = least_of_all(graph, chooser, {Threads::all});
   EXPECT_NEAR(global->seconds, least, 1e-9 * least);
-  EXPECT_NEAR(total(graph, global->forms.sides, chooser), least, 1e-9 * least);
+  EXPECT_NEAR(total(graph, global->forms.formats, chooser), least, 1e-9 * least);
 }
 
 // Predicted to take a third on the threads of the test, but where there is next to nothing to compute.
@@ -156,7 +157,7 @@ TEST_F(Global, ThreadsAreChosenWithTheLayouts) {
   ASSERT_TRUE(global.ok()) << global.error().message;
   const double least = least_of_all(graph, chooser, {Threads::all, Threads::one});
   EXPECT_NEAR(global->seconds, least, 1e-9 * least);
-  EXPECT_NEAR(total(graph, global->forms.sides, chooser), least, 1e-9 * least);
+  EXPECT_NEAR(total(graph, global->forms.formats, chooser), least, 1e-9 * least);
   EXPECT_LT(least, least_of_all(graph, chooser, {Threads::all}));
   EXPECT_LT(least, least_of_all(graph, chooser, {Threads::one}));
 }
@@ -167,13 +168,13 @@ TEST_F(Global, TakesNoMoreThanAnyOtherWayByTheSameCosts) {
     Chooser chooser(options_, {}, {});
     const auto global = global_forms(graph, f32_of(graph), chooser);
     ASSERT_TRUE(global.ok()) << global.error().message;
-    EXPECT_NEAR(global->seconds, total(graph, global->forms.sides, chooser), 1e-9 * global->seconds) << model;
+    EXPECT_NEAR(global->seconds, total(graph, global->forms.formats, chooser), 1e-9 * global->seconds) << model;
     EXPECT_NE(global->proof.find("no other layouts and fusions take less"), std::string::npos) << global->proof;
     for (const char* how : {"greedy", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c"}) {
       std::vector<std::string> remarks;
       const auto other = forms_by(how, graph, chooser, remarks);
       ASSERT_TRUE(other.ok());
-      EXPECT_LE(global->seconds, (1 + 1e-9) * total(graph, other->sides, chooser)) << model << " " << how;
+      EXPECT_LE(global->seconds, (1 + 1e-9) * total(graph, other->formats, chooser)) << model << " " << how;
     }
   }
 }
@@ -289,7 +290,7 @@ TEST_F(Global, WhatWasNeverMeasuredIsAsFarOffAsItsEngine) {
     ASSERT_TRUE(store.store(measurement_key(problem, request, options_.selection.caches), row).ok());
     const auto forms = global_forms(graph, f32_of(graph), chooser);
     ASSERT_TRUE(forms.ok()) << forms.error().message;
-    EXPECT_EQ(forms->forms.sides[static_cast<std::size_t>(conv - graph.nodes.begin())].writes.layout, layout)
+    EXPECT_EQ(forms->forms.formats[static_cast<std::size_t>(conv - graph.nodes.begin())].writes.layout, layout)
         << "up to 4 times as long";
   }
 }
@@ -307,7 +308,7 @@ TEST_F(Global, EnergyIsWeighedWhereItIsKnown) {
     options_.selection.objective = parse_network_objective(objective)->objective;
     Chooser chooser(options_, {}, {}, engines);
     CONVOY_TRY(const GlobalForms forms, global_forms(graph, f32_of(graph), chooser));
-    return forms.forms.sides[static_cast<std::size_t>(conv - graph.nodes.begin())].writes.layout;
+    return forms.forms.formats[static_cast<std::size_t>(conv - graph.nodes.begin())].writes.layout;
   };
   EXPECT_EQ(layout_for("energy").error().message,
             "objective 'energy=1': no step's energy is known; --budget measures it, where the processor's counter can "
@@ -395,11 +396,11 @@ TEST_F(Global, SoManyFusionsAreUndoneAsTakeLeast) {
   EXPECT_EQ(global->forms.unfused, std::vector{1});  // nothing runs the activation, and Add costs something
   EXPECT_TRUE(global->forms.candidates.empty()) << "they would be of the graph as it was";
   Graph taken = graph;
-  const std::vector<Sides> sides = take_form(taken, global->forms);
+  const std::vector<NodeFormats> formats = take_form(taken, global->forms);
   ASSERT_EQ(taken.nodes.size(), 2U);
   EXPECT_EQ(taken.nodes[0].fusion.residual, 3);
   EXPECT_EQ(taken.nodes[1].desc.op, "Relu");
-  EXPECT_NEAR(global->seconds, total(taken, sides, chooser), 1e-9 * global->seconds);
+  EXPECT_NEAR(global->seconds, total(taken, formats, chooser), 1e-9 * global->seconds);
 }
 
 }  // namespace

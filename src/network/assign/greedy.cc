@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "convert/convert.h"
-#include "network/assign/sides.h"
+#include "network/assign/layout_rules.h"
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
 
@@ -40,7 +40,7 @@ class Regions {
   std::vector<int> parent_;
 };
 
-// Which sides of a node can be nhwc.
+// Which formats of a node can be nhwc.
 struct Flexible {
   bool reads = false;
   bool writes = false;
@@ -63,34 +63,34 @@ void add_conv(Region& region, const Graph& graph, const Node& node, DataType typ
   region.nhwc_seconds += seconds(Layout::nhwc);
 }
 
-// The sides in which one convolution alone is predicted to be clearly faster than in its region's, conversions
+// The formats in which one convolution alone is predicted to be clearly faster than in its region's, conversions
 // included.
-Sides improved(const Graph& graph, const Node& node, const Sides& given, Chooser& chooser) {
+NodeFormats improved(const Graph& graph, const Node& node, const NodeFormats& given, Chooser& chooser) {
   constexpr double kClearly = 0.9;
   const auto to_move = [&](int value, const Format& from, const Format& to) {
     if (value == kAbsent) return 0.0;
     return chooser.costs().seconds_of_conversion(described(graph.values[value], from),
                                                  described(graph.values[value], to));
   };
-  const auto moving = [&](const Sides& sides) {
-    return to_move(conv_inputs(node).data, given.reads, sides.reads) +
-           to_move(conv_inputs(node).residual, given.writes, sides.writes) +
-           to_move(node.outputs[0], sides.writes, given.writes);
+  const auto moving = [&](const NodeFormats& formats) {
+    return to_move(conv_inputs(node).data, given.reads, formats.reads) +
+           to_move(conv_inputs(node).residual, given.writes, formats.writes) +
+           to_move(node.outputs[0], formats.writes, given.writes);
   };
-  const auto seconds = [&](const Sides& sides) -> std::optional<double> {
-    const auto alone = chooser.predict(conv_query(graph, node, sides, chooser));
-    return alone ? std::optional(*alone + moving(sides)) : std::nullopt;
+  const auto seconds = [&](const NodeFormats& formats) -> std::optional<double> {
+    const auto alone = chooser.predict(conv_query(graph, node, formats, chooser));
+    return alone ? std::optional(*alone + moving(formats)) : std::nullopt;
   };
-  Sides best = given;
+  NodeFormats best = given;
   auto least = seconds(given);
   if (!least) return given;
   for (const Layout reads : {Layout::nchw, Layout::nhwc}) {
     for (const Layout writes : {Layout::nchw, Layout::nhwc}) {
-      const Sides sides{{reads, given.reads.real}, {writes, given.writes.real}};
+      const NodeFormats formats{{reads, given.reads.real}, {writes, given.writes.real}};
       // Predicting a convolution between two layouts may ask oneDNN, which takes up to milliseconds.
-      if (moving(sides) >= kClearly * *least) continue;
-      const auto other = seconds(sides);
-      if (other && *other < kClearly * *least) best = sides, least = other;
+      if (moving(formats) >= kClearly * *least) continue;
+      const auto other = seconds(formats);
+      if (other && *other < kClearly * *least) best = formats, least = other;
     }
   }
   return best;
@@ -98,18 +98,19 @@ Sides improved(const Graph& graph, const Node& node, const Sides& given, Chooser
 
 // Borders are crossed where values have fewer bytes: a QuantizeLinear at the beginning of a region in nhwc, which reads
 // f32, works before the conversion, and a DequantizeLinear at its end behind it.
-void move_borders(const Graph& graph, std::vector<Sides>& sides, Chooser& chooser) {
+void move_borders(const Graph& graph, std::vector<NodeFormats>& formats, Chooser& chooser) {
   const auto producers = graph.producers();
   const auto readers = graph.readers();
   const auto is_made_in_nhwc = [&](int value) {
-    return producers[value] != kAbsent && sides[producers[value]].writes.layout == Layout::nhwc;
+    return producers[value] != kAbsent && formats[producers[value]].writes.layout == Layout::nhwc;
   };
   const auto is_read_in_nhwc = [&](int value) {
-    return std::ranges::any_of(readers[value], [&](int reader) { return sides[reader].reads.layout == Layout::nhwc; });
+    return std::ranges::any_of(readers[value],
+                               [&](int reader) { return formats[reader].reads.layout == Layout::nhwc; });
   };
   const auto visit = [&](std::size_t n, bool at_beginning) {
     const Node& node = graph.nodes[n];
-    if (node.conv || sides[n].reads.layout != Layout::nhwc || sides[n].writes.layout != Layout::nhwc) return;
+    if (node.conv || formats[n].reads.layout != Layout::nhwc || formats[n].writes.layout != Layout::nhwc) return;
     int input = kAbsent;
     for (const int value : node.inputs) {
       if (value == kAbsent || graph.constant_of(value) != nullptr || !has_layout(graph.values[value])) continue;
@@ -122,15 +123,15 @@ void move_borders(const Graph& graph, std::vector<Sides>& sides, Chooser& choose
     const double behind = seconds_to_move(graph.values[output], at_beginning, chooser);
     const bool moves = at_beginning ? !is_made_in_nhwc(input) && readers[input].size() == 1 && behind < before
                                     : is_made_in_nhwc(input) && !is_read_in_nhwc(output) && before < behind;
-    if (moves) sides[n].reads.layout = sides[n].writes.layout = Layout::nchw;
+    if (moves) formats[n].reads.layout = formats[n].writes.layout = Layout::nchw;
   };
-  for (std::size_t n = 0; n < sides.size(); ++n) visit(n, true);
-  for (std::size_t n = sides.size(); n-- > 0;) visit(n, false);
+  for (std::size_t n = 0; n < formats.size(); ++n) visit(n, true);
+  for (std::size_t n = formats.size(); n-- > 0;) visit(n, false);
 }
 
 }  // namespace
 
-std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> types, Chooser& chooser) {
+std::vector<NodeFormats> greedy_formats(const Graph& graph, std::span<const DataType> types, Chooser& chooser) {
   const std::size_t count = graph.nodes.size();
   std::vector<Flexible> can(count);
   for (std::size_t n = 0; n < count; ++n) can[n] = flexible(graph, graph.nodes[n]);
@@ -152,8 +153,8 @@ std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> ty
     Region& region = totals[regions.find(static_cast<int>(n))];
     if (can[n].reads !=
         can[n].writes) {  // a Transpose, which relabels in nhwc, or copies where a graph's output is made
-      const auto seconds = [&](const Sides& sides) {
-        const auto problem = step_problem(graph, node, sides);
+      const auto seconds = [&](const NodeFormats& formats) {
+        const auto problem = step_problem(graph, node, formats);
         return problem ? chooser.costs().of(*problem).seconds : 0;
       };
       region.nchw_seconds += seconds({});
@@ -183,19 +184,19 @@ std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> ty
     if (is_inside && leaves)
       totals[regions.find(producers[v])].nhwc_seconds += kAtABorder * seconds_to_move(value, false, chooser);
   }
-  std::vector<Sides> sides(count);
+  std::vector<NodeFormats> formats(count);
   for (std::size_t n = 0; n < count; ++n) {
-    sides[n] = {{Layout::nchw, types[n]}, {Layout::nchw, types[n]}};
+    formats[n] = {{Layout::nchw, types[n]}, {Layout::nchw, types[n]}};
     const Region& region = totals[regions.find(static_cast<int>(n))];
     if (!(region.nhwc_seconds < region.nchw_seconds)) continue;
-    if (can[n].reads) sides[n].reads.layout = Layout::nhwc;
-    if (can[n].writes) sides[n].writes.layout = Layout::nhwc;
+    if (can[n].reads) formats[n].reads.layout = Layout::nhwc;
+    if (can[n].writes) formats[n].writes.layout = Layout::nhwc;
   }
   for (std::size_t n = 0; n < count; ++n) {
-    if (can[n].reads && graph.nodes[n].conv) sides[n] = improved(graph, graph.nodes[n], sides[n], chooser);
+    if (can[n].reads && graph.nodes[n].conv) formats[n] = improved(graph, graph.nodes[n], formats[n], chooser);
   }
-  move_borders(graph, sides, chooser);
-  return sides;
+  move_borders(graph, formats, chooser);
+  return formats;
 }
 
 }  // namespace convoy::network

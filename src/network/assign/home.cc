@@ -11,19 +11,19 @@
 
 namespace convoy::network {
 
-Result<void> check_at_home(const Graph& graph, const Node& node, const Sides& sides, Chooser& chooser) {
-  if (!step_problem(graph, node, sides)) return {};  // it only describes what lies there anew
+Result<void> check_at_home(const Graph& graph, const Node& node, const NodeFormats& formats, Chooser& chooser) {
+  if (!step_problem(graph, node, formats)) return {};  // it only describes what lies there anew
   const ops::OperatorRow* const row = ops::find_row(node.desc.domain, node.desc.op);
   if (row == nullptr) return Error{ErrorCode::unsupported, fmt::format("no kernel for {}", node.desc.op)};
-  CONVOY_TRY(NarrowedInputs narrowed, narrowed_inputs(graph, node, sides.reads.real, Constants::small));
+  CONVOY_TRY(NarrowedInputs narrowed, narrowed_inputs(graph, node, formats.reads.real, Constants::small));
   std::vector<ops::Input>& inputs = narrowed.inputs;
   CONVOY_TRY(std::vector<TensorDesc> outputs, row->infer(node.desc, inputs));
   for (TensorDesc& desc : outputs) {
-    if (desc.rank() >= 3) desc = desc.with_layout(sides.writes.layout);
+    if (desc.rank() >= 3) desc = desc.with_layout(formats.writes.layout);
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (node.inputs[i] == kAbsent || graph.values[node.inputs[i]].constant) continue;
-    inputs[i].desc = described(graph.values[node.inputs[i]], sides.reads);
+    inputs[i].desc = described(graph.values[node.inputs[i]], formats.reads);
   }
   const PlanRequest& request = chooser.places()[static_cast<std::size_t>(chooser.home())].request;
   CONVOY_CHECK(ops::check_compiler_on_device(request));
@@ -43,7 +43,7 @@ void put_in_places(const Graph& graph, Assignment& assignment, Chooser& chooser)
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (node.conv || !is_static(graph, node)) continue;
-    const bool runs = check_at_home(graph, node, assignment.nodes[n].sides, chooser).ok();
+    const bool runs = check_at_home(graph, node, assignment.nodes[n].formats, chooser).ok();
     assignment.nodes[n].place = runs ? home : 0;
   }
 }
@@ -58,7 +58,7 @@ std::vector<std::string> remarks_on_places(const Graph& graph, const Assignment&
     if (!is_static(graph, node) || assignment.nodes[n].place != 0) continue;
     std::string why;
     if (!node.conv) {
-      const auto runs = check_at_home(graph, node, assignment.nodes[n].sides, chooser);
+      const auto runs = check_at_home(graph, node, assignment.nodes[n].formats, chooser);
       if (runs.ok()) continue;
       why = runs.error().message;
     } else {

@@ -42,8 +42,8 @@ std::optional<std::vector<std::int64_t>> offsets_in(const Value& whole, int alon
 // Whether a step writes a value, which can write it anywhere.
 class Writers {
  public:
-  Writers(const Graph& graph, const std::vector<Sides>& sides)
-      : graph_(graph), sides_(sides), producers_(graph.producers()) {}
+  Writers(const Graph& graph, const std::vector<NodeFormats>& formats)
+      : graph_(graph), formats_of_nodes_(formats), producers_(graph.producers()) {}
 
   bool write(int value) const {
     if (value == kAbsent || !graph_.values[value].known || graph_.values[value].constant || graph_.is_output(value)) {
@@ -53,12 +53,12 @@ class Writers {
     if (producer == kAbsent) return false;
     const Node& node = graph_.nodes[static_cast<std::size_t>(producer)];
     if (!is_static(graph_, node)) return false;
-    return node.conv || step_problem(graph_, node, sides_[static_cast<std::size_t>(producer)]);
+    return node.conv || step_problem(graph_, node, formats_of_nodes_[static_cast<std::size_t>(producer)]);
   }
 
  private:
   const Graph& graph_;
-  const std::vector<Sides>& sides_;
+  const std::vector<NodeFormats>& formats_of_nodes_;
   std::vector<int> producers_;
 };
 
@@ -89,19 +89,19 @@ std::vector<T> of_nodes(const Assignment& assignment, T NodeAssignment::*field) 
 
 }  // namespace
 
-InPlace::InPlace(const Graph& graph, const std::vector<Sides>& sides)
-    : InPlace(graph, sides, std::vector<bool>(graph.nodes.size(), true)) {}
+InPlace::InPlace(const Graph& graph, const std::vector<NodeFormats>& formats)
+    : InPlace(graph, formats, std::vector<bool>(graph.nodes.size(), true)) {}
 
 InPlace::InPlace(const Graph& graph, const Assignment& assignment)
-    : InPlace(graph, of_nodes(assignment, &NodeAssignment::sides), of_nodes(assignment, &NodeAssignment::in_place)) {}
+    : InPlace(graph, of_nodes(assignment, &NodeAssignment::formats), of_nodes(assignment, &NodeAssignment::in_place)) {}
 
-InPlace::InPlace(const Graph& graph, const std::vector<Sides>& sides, const std::vector<bool>& wanted)
+InPlace::InPlace(const Graph& graph, const std::vector<NodeFormats>& formats, const std::vector<bool>& wanted)
     : in_place_(graph.nodes.size(), false) {
-  const Writers steps(graph, sides);
+  const Writers steps(graph, formats);
   // The last first: what it reads lies in its output, and so do the outputs of those before it.
   for (std::size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
-    if (node.conv || !wanted[n] || !is_static(graph, node) || sides[n].reads != sides[n].writes) continue;
+    if (node.conv || !wanted[n] || !is_static(graph, node) || formats[n].reads != formats[n].writes) continue;
     const auto [joins, axis] = division_of(graph, node);
     if (axis < 0) continue;
     const int whole = joins ? node.outputs[0] : node.inputs[0];
@@ -110,7 +110,7 @@ InPlace::InPlace(const Graph& graph, const std::vector<Sides>& sides, const std:
     if (!is_written(whole) || !std::ranges::all_of(parts, is_written)) continue;
     std::vector<const Value*> values;
     for (const int part : parts) values.push_back(&graph.values[part]);
-    const Format format = sides[n].reads;
+    const Format format = formats[n].reads;
     const auto offsets = offsets_in(graph.values[whole], axis, values, format);
     if (!offsets) continue;
     // Where a Concat has the first part, it may have the others behind it.
@@ -138,7 +138,7 @@ bool InPlace::place(int whole, const std::vector<int>& parts, const std::vector<
 }
 
 void put_in_place(const Graph& graph, Assignment& assignment) {
-  const InPlace possible(graph, of_nodes(assignment, &NodeAssignment::sides));
+  const InPlace possible(graph, of_nodes(assignment, &NodeAssignment::formats));
   for (std::size_t n = 0; n < assignment.nodes.size(); ++n) assignment.nodes[n].in_place = possible.has(n);
 }
 

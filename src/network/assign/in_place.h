@@ -11,11 +11,11 @@ namespace convoy::network {
 
 class InPlace {
  public:
-  // Those that can be in place with these sides (by node), all at once: each part is one piece of the whole that begins
-  // at a whole cache line, made by a node of the graph, no output of it, and in one place only. What several Concats
-  // read is made in the last one's output, and the others' outputs are pieces of it. What a Split reads is made where
-  // such a Concat has all of its parts, else in memory of its own.
-  InPlace(const Graph& graph, const std::vector<Sides>& sides);
+  // Those that can be in place with these formats (by node), all at once: each part is one piece of the whole that
+  // begins at a whole cache line, made by a node of the graph, no output of it, and in one place only. What several
+  // Concats read is made in the last one's output, and the others' outputs are pieces of it. What a Split reads is made
+  // where such a Concat has all of its parts, else in memory of its own.
+  InPlace(const Graph& graph, const std::vector<NodeFormats>& formats);
   // Of those that the assignment has in place.
   InPlace(const Graph& graph, const Assignment& assignment);
 
@@ -35,7 +35,7 @@ class InPlace {
   }
 
  private:
-  InPlace(const Graph& graph, const std::vector<Sides>& sides, const std::vector<bool>& wanted);
+  InPlace(const Graph& graph, const std::vector<NodeFormats>& formats, const std::vector<bool>& wanted);
   bool place(int whole, const std::vector<int>& parts, const std::vector<std::int64_t>& offsets, const Piece& home);
 
   std::vector<bool> in_place_;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "network/assign/assignment.h"
-#include "network/assign/sides.h"
+#include "network/assign/layout_rules.h"
 #include "network/cost/chooser.h"
 #include "solver/problem.h"
 
@@ -29,13 +29,14 @@ struct LayoutProblem {
   };
 
   solver::Problem problem;
-  std::vector<std::vector<Sides>> sides;  // by the graph's node: its alternatives; empty where it is not planned
-  std::vector<std::vector<int>> unfused;  // likewise: what takes least with those sides, as Forms::unfused
-  // Likewise, where weights' memory counts: a convolution's candidates that may be best with those sides, each an
+  std::vector<std::vector<NodeFormats>>
+      formats;                            // by the graph's node: its alternatives; empty where it is not planned
+  std::vector<std::vector<int>> unfused;  // likewise: what takes least with those formats, as Forms::unfused
+  // Likewise, where weights' memory counts: a convolution's candidates that may be best with those formats, each an
   // alternative. Else no candidates: whichever takes least.
   std::vector<std::vector<Chooser::Option>> options;
-  std::vector<std::vector<double>> seconds;                // likewise, of `sides`, without conversions
-  std::vector<std::vector<std::optional<double>>> joules;  // likewise, of `sides`: where its energy was measured
+  std::vector<std::vector<double>> seconds;                // likewise, of `formats`, without conversions
+  std::vector<std::vector<std::optional<double>>> joules;  // likewise, of `formats`: where its energy was measured
   std::vector<int> numbers;                                // by the graph's node: the problem's; -1: none
   std::map<int, Shared> shared;                            // by value
   int costs = 0, measured = 0;                             // that the problem was made from

@@ -89,7 +89,7 @@ class Points {
       const int source = node.inputs[0], result = node.outputs[0];
       if (source == kAbsent || result == kAbsent) continue;
       if (std::ranges::none_of(alternatives(static_cast<int>(n)),
-                               [&](const Sides& sides) { return is_relabel(static_cast<int>(n), sides); })) {
+                               [&](const NodeFormats& formats) { return is_relabel(static_cast<int>(n), formats); })) {
         continue;
       }
       if (free_[source] || is_input(source) || graph_.is_output(source)) free_[result] = true;
@@ -97,12 +97,12 @@ class Points {
     }
   }
 
-  std::vector<Sides> alternatives(int node) const {
-    const std::vector<Sides>& sides = layouts_.sides[node];
-    return sides.empty() ? std::vector<Sides>{Sides{}} : sides;
+  std::vector<NodeFormats> alternatives(int node) const {
+    const std::vector<NodeFormats>& formats = layouts_.formats[node];
+    return formats.empty() ? std::vector<NodeFormats>{NodeFormats{}} : formats;
   }
-  bool is_relabel(int node, const Sides& sides) const {
-    return !graph_.nodes[node].conv && !step_problem(graph_, graph_.nodes[node], sides);
+  bool is_relabel(int node, const NodeFormats& formats) const {
+    return !graph_.nodes[node].conv && !step_problem(graph_, graph_.nodes[node], formats);
   }
 
   bool counts(int value) const {
@@ -121,7 +121,7 @@ class Points {
   }
 
   // The input whose memory the first output takes over; -1: none.
-  int in_place(int n, const Sides& sides) const {
+  int in_place(int n, const NodeFormats& formats) const {
     const Node& node = graph_.nodes[n];
     if (node.conv || node.outputs.empty() || node.outputs[0] == kAbsent) return -1;
     const int index = ops::find_row(node.desc.domain, node.desc.op)->in_place(node.desc);
@@ -130,8 +130,8 @@ class Points {
     const Value& v = graph_.values[value];
     if (v.constant || graph_.is_output(value) || is_export(value) || accesses_[value].back().node != n) return -1;
     if (std::ranges::count(node.inputs, value) != 1) return -1;
-    if (!same_placement(described(v, sides.reads), described(graph_.values[output], sides.writes))) return -1;
-    return bytes(output, sides.writes) > 0 ? value : -1;
+    if (!same_placement(described(v, formats.reads), described(graph_.values[output], formats.writes))) return -1;
+    return bytes(output, formats.writes) > 0 ? value : -1;
   }
 
   // What it reads, as it reads it, and what it writes.
@@ -139,15 +139,15 @@ class Points {
     const Node& node = graph_.nodes[n];
     std::vector<double> amounts;
     int step = kNever;
-    for (const Sides& sides : alternatives(n)) {
+    for (const NodeFormats& formats : alternatives(n)) {
       double sum = 0;
       std::set<std::pair<int, Format>> seen;
-      const int taken_over = in_place(n, sides);
+      const int taken_over = in_place(n, formats);
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         const int value = node.inputs[i];
         if (value == kAbsent || graph_.values[value].constant) continue;
         step = access_of(n, value).step;
-        const Format& format = format_read(node, sides, i);
+        const Format& format = format_read(node, formats, i);
         const auto known = [&](const auto& each) { return each.first == value && same(value, each.second, format); };
         if (value == taken_over || std::ranges::any_of(seen, known) || step > cut_[value]) continue;
         seen.insert({value, format});
@@ -156,7 +156,7 @@ class Points {
       for (const int output : node.outputs) {
         if (output == kAbsent) continue;
         step = made_at_[output];
-        if (!is_relabel(n, sides)) sum += bytes(output, sides.writes);
+        if (!is_relabel(n, formats)) sum += bytes(output, formats.writes);
       }
       amounts.push_back(sum);
     }
@@ -199,8 +199,8 @@ class Points {
                 [&](int point, double amount) { result_.fixed[point] += amount; });
     } else if (accesses.size() == 1 && first.node < 0) {
       if (!planned) return;
-      for (std::size_t i = 0; i < layouts_.sides[producer].size(); ++i) {
-        const Format& written = layouts_.sides[producer][i].writes;
+      for (std::size_t i = 0; i < layouts_.formats[producer].size(); ++i) {
+        const Format& written = layouts_.formats[producer][i].writes;
         add_lives(v, {.written = written, .all = {written}, .read = {Format()}},
                   [&](int point, double amount) { add_use(point, layouts_.numbers[producer], i, amount); });
       }
@@ -250,7 +250,7 @@ class Points {
 
   // Of a value with one reader, which may read it in two layouts.
   void add_pair(int v, int producer, const Access& access) {
-    const std::vector<Sides>& reader = layouts_.sides[access.node];
+    const std::vector<NodeFormats>& reader = layouts_.formats[access.node];
     const Node& node = graph_.nodes[access.node];
     const int number = layouts_.numbers[access.node];
     std::vector<std::vector<Format>> read(reader.size());
@@ -267,8 +267,8 @@ class Points {
         add_use(point, number, j, bytes(v, read[j].front()));
       }
     }
-    const std::vector<Sides> inputs = {Sides{}};  // of the graph
-    const std::vector<Sides>& writer = producer == kAbsent ? inputs : layouts_.sides[producer];
+    const std::vector<NodeFormats> inputs = {NodeFormats{}};  // of the graph
+    const std::vector<NodeFormats>& writer = producer == kAbsent ? inputs : layouts_.formats[producer];
     for (std::size_t i = 0; i < writer.size(); ++i) {
       const Format& written = writer[i].writes;
       for (int point = made_at_[v] + 1; point <= access.conversion && producer != kAbsent; ++point) {

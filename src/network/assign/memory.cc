@@ -120,7 +120,7 @@ class MemorySearch {
   }
 
   Result<Found> measured(const std::vector<int>& choice) const {
-    CONVOY_TRY(const ActivationBytes bytes, activation_bytes(graph_, layouts_.chosen(choice).sides, exports_));
+    CONVOY_TRY(const ActivationBytes bytes, activation_bytes(graph_, layouts_.chosen(choice).formats, exports_));
     return Found{choice, layouts_.problem.cost(choice), bytes,
                  bytes.constants + static_cast<std::int64_t>(solver::used(weights_, choice))};
   }

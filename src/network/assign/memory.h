@@ -6,7 +6,7 @@
 
 #include "convoy/network.h"
 #include "network/assign/layout_problem.h"
-#include "network/assign/sides.h"
+#include "network/assign/layout_rules.h"
 
 namespace convoy::network {
 

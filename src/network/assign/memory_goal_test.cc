@@ -10,9 +10,9 @@
 #include <set>
 
 #include "base/testing/surroundings.h"
+#include "network/assign/layout_rules.h"
 #include "network/assign/live_bytes.h"
 #include "network/assign/memory.h"
-#include "network/assign/sides.h"
 #include "network/run/lower.h"
 #include "network/testing/graphs.h"
 #include "solver/resources.h"
@@ -88,7 +88,7 @@ class MemoryGoals : public ::testing::Test {
     std::vector<int> choice(layouts->problem.size());
     for (;;) {
       if (choose_shared(*layouts, choice)) {
-        const auto bytes = activation_bytes(graph, layouts->chosen(choice).sides, {});
+        const auto bytes = activation_bytes(graph, layouts->chosen(choice).formats, {});
         EXPECT_TRUE(bytes.ok()) << bytes.error().message;
         EXPECT_LE(counted(live, choice), bytes->live);
         if (counts_all) {
@@ -100,7 +100,7 @@ class MemoryGoals : public ::testing::Test {
       for (; n < layouts->numbers.size(); ++n) {
         if (layouts->numbers[n] < 0) continue;
         int& alternative = choice[layouts->numbers[n]];
-        if (++alternative < static_cast<int>(layouts->sides[n].size())) break;
+        if (++alternative < static_cast<int>(layouts->formats[n].size())) break;
         alternative = 0;
       }
       if (n == layouts->numbers.size()) return plans;
@@ -129,7 +129,7 @@ TEST_F(MemoryGoals, AreKeptByTheFastestOfAllPlans) {
       }
       const auto found = global_forms(graph, f32_of(graph), chooser, {.activation_limit = limit});
       ASSERT_TRUE(found.ok()) << found.error().message;
-      EXPECT_LE(activation_bytes(graph, found->forms.sides, {})->arena, limit);
+      EXPECT_LE(activation_bytes(graph, found->forms.formats, {})->arena, limit);
       EXPECT_GE(found->seconds, (1 - 1e-9) * least);
       if (found->proof.find("no other layouts within take less") != std::string::npos) {
         EXPECT_NEAR(found->seconds, least, 1e-6 * least) << found->proof;
@@ -140,7 +140,7 @@ TEST_F(MemoryGoals, AreKeptByTheFastestOfAllPlans) {
     }
     const auto smallest = global_forms(graph, f32_of(graph), chooser, {.least = true});
     ASSERT_TRUE(smallest.ok()) << smallest.error().message;
-    EXPECT_EQ(activation_bytes(graph, smallest->forms.sides, {})->arena, peaks.front()) << smallest->proof;
+    EXPECT_EQ(activation_bytes(graph, smallest->forms.formats, {})->arena, peaks.front()) << smallest->proof;
     const auto none = global_forms(graph, f32_of(graph), chooser, {.activation_limit = peaks.front() - 1});
     ASSERT_FALSE(none.ok());
     EXPECT_EQ(none.error().code, ErrorCode::unsupported);
@@ -171,7 +171,7 @@ TEST_F(MemoryGoals, CountWhatLoweringFindsAlive) {
         } while (layouts->problem.nodes()[node].costs[each] == solver::kForbidden);
       }
       ASSERT_TRUE(choose_shared(*layouts, choice)) << model;
-      const auto bytes = activation_bytes(graph, layouts->chosen(choice).sides, values_of_dynamic_subgraph(graph));
+      const auto bytes = activation_bytes(graph, layouts->chosen(choice).formats, values_of_dynamic_subgraph(graph));
       ASSERT_TRUE(bytes.ok()) << bytes.error().message;
       EXPECT_EQ(counted(live, choice), bytes->live) << model;
     }
@@ -218,7 +218,7 @@ TEST_F(MemoryGoals, OfWeightsAreKeptByTheFastestOfAllPlans) {
   ASSERT_TRUE(layouts.ok()) << layouts.error().message;
   ASSERT_EQ(layouts->problem.size(), 2);
   const auto& options = layouts->options;
-  const std::int64_t constants = activation_bytes(graph, layouts->chosen({0, 0}).sides, {})->constants;
+  const std::int64_t constants = activation_bytes(graph, layouts->chosen({0, 0}).formats, {})->constants;
   std::vector<std::pair<std::int64_t, double>> plans;  // bytes of weights, seconds
   for (int first = 0; first < layouts->problem.alternatives(0); ++first) {
     for (int second = 0; second < layouts->problem.alternatives(1); ++second) {
@@ -294,13 +294,13 @@ TEST_F(MemoryGoals, WhatIsReadBehindThePlanIsKeptUntilTheEnd) {
   options_.how = "global";
   options_.memory.least = true;
   Chooser chooser(options_, {}, {});
-  const auto sides = global_forms(graph, f32_of(graph), chooser, options_.memory);
-  ASSERT_TRUE(sides.ok()) << sides.error().message;
-  const auto bytes = activation_bytes(graph, sides->forms.sides, kept);
+  const auto formats = global_forms(graph, f32_of(graph), chooser, options_.memory);
+  ASSERT_TRUE(formats.ok()) << formats.error().message;
+  const auto bytes = activation_bytes(graph, formats->forms.formats, kept);
   const auto session = prepare_graph(b.graph, {.options = options_});
   ASSERT_TRUE(session.ok()) << session.error().message;
   EXPECT_EQ((*session)->activation_bytes(), static_cast<std::size_t>(bytes->arena));
-  EXPECT_LT(activation_bytes(graph, sides->forms.sides, {})->arena, bytes->arena);
+  EXPECT_LT(activation_bytes(graph, formats->forms.formats, {})->arena, bytes->arena);
 }
 
 // Of what has no choice a session says it.
@@ -341,7 +341,7 @@ TEST_F(MemoryGoals, MayBeWeighedBesideTime) {
     Chooser chooser(options_, {}, {});
     const auto found = global_forms(graph, f32_of(graph), chooser, {.weight = weight});
     ASSERT_TRUE(found.ok()) << found.error().message;
-    const auto needs = activation_bytes(graph, found->forms.sides, {});
+    const auto needs = activation_bytes(graph, found->forms.formats, {});
     ASSERT_TRUE(needs.ok());
     EXPECT_LE(score(found->seconds, needs->arena), 1.002 * least) << weight << ": " << found->proof;
     EXPECT_GE(score(found->seconds, needs->arena), 0.999999 * least) << weight << ": " << found->proof;

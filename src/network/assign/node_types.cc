@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "network/assign/sides.h"
+#include "network/assign/layout_rules.h"
 #include "network/graph/infer.h"
 
 namespace convoy::network {
@@ -15,8 +15,8 @@ constexpr std::array kLayouts{Layout::nhwc, Layout::nchw, Layout::nchw8c, Layout
 template <class Takes>
 bool in_any_layout(const Graph& graph, const Node& node, DataType type, Chooser& chooser, Takes takes) {
   return std::ranges::any_of(kLayouts, [&](Layout layout) {
-    const Sides sides{{layout, type}, {layout, type}};
-    return takes(conv_query(graph, node, sides, chooser));
+    const NodeFormats formats{{layout, type}, {layout, type}};
+    return takes(conv_query(graph, node, formats, chooser));
   });
 }
 

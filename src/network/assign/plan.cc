@@ -11,7 +11,7 @@
 #include "core/hash.h"
 #include "core/text.h"
 #include "network/assign/in_place.h"
-#include "network/assign/sides.h"
+#include "network/assign/layout_rules.h"
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
 #include "select/choose/former_knobs.h"
@@ -52,15 +52,15 @@ NetworkPlanLine line_of(const Graph& graph, std::size_t n, const NodeAssignment&
   NetworkPlanLine line{.kind = "op",
                        .name = joined(node.sources),
                        .runs_on = node.desc.op,
-                       .from = side_text(graph, node.inputs, assigned.sides.reads, assigned.place, places),
-                       .to = side_text(graph, node.outputs, assigned.sides.writes, assigned.place, places),
-                       .one_thread = assigned.sides.threads == Threads::one};
+                       .from = side_text(graph, node.inputs, assigned.formats.reads, assigned.place, places),
+                       .to = side_text(graph, node.outputs, assigned.formats.writes, assigned.place, places),
+                       .one_thread = assigned.formats.threads == Threads::one};
   if (node.conv) {
     line.kind = "conv";
     line.runs_on = print(assigned.selection.candidate);
   } else if (assigned.in_place) {
     line.kind = "inplace";
-  } else if (!step_problem(graph, node, assigned.sides)) {
+  } else if (!step_problem(graph, node, assigned.formats)) {
     line.kind = "relabel";
   }
   return line;
@@ -237,7 +237,7 @@ class Reading {
     };
     CONVOY_TRY(const Side reads_from, side(line.from, node.inputs));
     CONVOY_TRY(const Side writes_to, side(line.to, node.outputs));
-    assigned.sides = {reads_from.format, writes_to.format, line.one_thread ? Threads::one : Threads::all};
+    assigned.formats = {reads_from.format, writes_to.format, line.one_thread ? Threads::one : Threads::all};
     assigned.place = writes_to.place;
     assigned.in_place = line.kind == "inplace";
     // Where nothing is read, or written, the line doesn't say where.
@@ -250,22 +250,22 @@ class Reading {
           is_conv ? fmt::format("it can't read {} and write {}: a convolution runs in one place", line.from, line.to)
                   : fmt::format("{} runs on {} only", node.desc.op, processor().name())};
     }
-    if (!is_conv && assigned.place != 0) CONVOY_CHECK(check_at_home(graph_, node, assigned.sides, chooser_));
+    if (!is_conv && assigned.place != 0) CONVOY_CHECK(check_at_home(graph_, node, assigned.formats, chooser_));
     if (is_conv) {
       CONVOY_TRY(Candidate candidate, parse_candidate(line.runs_on));
-      if (!can_work(graph_, node, assigned.sides)) {
+      if (!can_work(graph_, node, assigned.formats)) {
         return Error{ErrorCode::unsupported, fmt::format("it can't read {} and write {}: what it reads besides is not "
                                                          "constant, or not of f32",
                                                          line.from, line.to)};
       }
-      const ConvQuery query = conv_query(graph_, node, assigned.sides, chooser_, assigned.place);
+      const ConvQuery query = conv_query(graph_, node, assigned.formats, chooser_, assigned.place);
       assigned.problem = query.problem;
       const std::string where = line.number > 0 ? fmt::format("line {}", line.number) : in_quotes(line.name);
       candidate = selection::named_today(std::move(candidate), &assigned.problem, where, remarks_);
       CONVOY_TRY(assigned.selection, chooser_.obey(query, candidate));
     } else if (line.runs_on != node.desc.op) {
       return Error{ErrorCode::invalid_argument, fmt::format("{} where the network has {}", line.runs_on, node.desc.op)};
-    } else if (!can_work(graph_, node, assigned.sides)) {
+    } else if (!can_work(graph_, node, assigned.formats)) {
       return Error{ErrorCode::unsupported,
                    fmt::format("{} can't read {} and write {}", node.desc.op, line.from, line.to)};
     }
@@ -282,7 +282,7 @@ class Reading {
   // Lenient: as the rule has it.
   Result<void> choose_again(const std::vector<std::size_t>& open) {
     CONVOY_TRY(const Forms forms, forms_by(options_.how, graph_, chooser_, remarks_));
-    CONVOY_TRY(const Assignment whole, assign(graph_, forms.sides, chooser_));
+    CONVOY_TRY(const Assignment whole, assign(graph_, forms.formats, chooser_));
     for (const std::size_t n : open) result_.nodes[n] = whole.nodes[n];
     return {};
   }
@@ -399,13 +399,13 @@ NetworkPlan plan_of(const Graph& graph, const Assignment& assignment, const Netw
       [&](std::size_t n) {
         const Node& node = graph.nodes[n];
         const NodeAssignment& assigned = assignment.nodes[n];
-        const Sides& sides = assigned.sides;
+        const NodeFormats& formats = assigned.formats;
         if (node.conv) {
-          const ConvQuery query = conv_query(graph, node, sides, chooser, assigned.place);
+          const ConvQuery query = conv_query(graph, node, formats, chooser, assigned.place);
           costs(chooser.costs().of(query, assigned.selection.candidate));
         } else {
-          const auto problem = assigned.in_place ? std::nullopt : step_problem(graph, node, sides);
-          costs(of_step(problem, sides.threads, assigned.place).value_or(Cost()));
+          const auto problem = assigned.in_place ? std::nullopt : step_problem(graph, node, formats);
+          costs(of_step(problem, formats.threads, assigned.place).value_or(Cost()));
         }
       });
   return plan;

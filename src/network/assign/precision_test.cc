@@ -8,8 +8,8 @@
 #include <map>
 
 #include "convoy/network_precision.h"
+#include "network/assign/layout_rules.h"
 #include "network/assign/plan.h"
-#include "network/assign/sides.h"
 #include "network/graph/infer.h"
 #include "network/graph/pass.h"
 #include "network/testing/plans.h"
@@ -202,7 +202,7 @@ TEST_F(Precision, TypesKeepTheErrorThatIsAllowed) {
     double used = 0;
     int count = 0;
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-      if (!global->forms.sides[n].reads.narrows() && !global->forms.sides[n].writes.narrows()) continue;
+      if (!global->forms.formats[n].reads.narrows() && !global->forms.formats[n].writes.narrows()) continue;
       EXPECT_TRUE(graph.nodes[n].conv.has_value());  // the others are not listed
       used += types[n].error * types[n].error;
       ++count;

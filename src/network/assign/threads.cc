@@ -17,11 +17,11 @@ constexpr double kGoingOver = 6e-6;
 std::optional<double> alone(const Graph& graph, const Node& node, const NodeAssignment& assigned, Chooser& chooser) {
   if (assigned.place != 0) return std::nullopt;
   if (!node.conv) {
-    const auto problem = step_problem(graph, node, assigned.sides);
+    const auto problem = step_problem(graph, node, assigned.formats);
     return problem ? chooser.costs().of(*problem, Threads::one, 0).seconds : 0;
   }
   if (assigned.switchable >= 0) return std::nullopt;
-  const Sides alone{assigned.sides.reads, assigned.sides.writes, Threads::one};
+  const NodeFormats alone{assigned.formats.reads, assigned.formats.writes, Threads::one};
   const auto cost = chooser.costs().of(conv_query(graph, node, alone, chooser, 0), assigned.selection.candidate);
   return cost ? std::optional(cost->seconds) : std::nullopt;
 }
@@ -63,10 +63,10 @@ void choose_threads(const Graph& graph, Assignment& assignment, Chooser& chooser
   }
   for (std::size_t n = from; n < graph.nodes.size(); ++n) {
     NodeAssignment& assigned = assignment.nodes[n];
-    assigned.sides.threads = Threads::one;
+    assigned.formats.threads = Threads::one;
     if (!graph.nodes[n].conv || assigned.selection.by != SelectedBy::heuristic) continue;
     // What is the fastest on all threads may not be so on one.
-    if (auto alone = chooser.choose(conv_query(graph, graph.nodes[n], assigned.sides, chooser, 0)); alone.ok()) {
+    if (auto alone = chooser.choose(conv_query(graph, graph.nodes[n], assigned.formats, chooser, 0)); alone.ok()) {
       assigned.selection = *std::move(alone);
     }
   }

@@ -1,5 +1,5 @@
 // How many of the session's threads each step gets: all of them, or the calling one alone. `global` chooses them with
-// the layouts (sides.h); the other rules choose layouts first, and threads here.
+// the layouts (formats.h); the other rules choose layouts first, and threads here.
 #pragma once
 
 #include "network/assign/assignment.h"

@@ -2,23 +2,25 @@
 #include <array>
 #include <limits>
 
-#include "network/assign/sides.h"
+#include "network/assign/layout_rules.h"
 #include "network/graph/conv_node.h"
 
 namespace convoy::network {
 namespace {
 
-Sides fastest(const Graph& graph, const Node& node, DataType type, Chooser& chooser, Layout layout) {
-  const auto predict = [&](const Sides& sides) { return chooser.predict(conv_query(graph, node, sides, chooser)); };
-  const Sides given{{layout, type}, {layout, type}};
+NodeFormats fastest(const Graph& graph, const Node& node, DataType type, Chooser& chooser, Layout layout) {
+  const auto predict = [&](const NodeFormats& formats) {
+    return chooser.predict(conv_query(graph, node, formats, chooser));
+  };
+  const NodeFormats given{{layout, type}, {layout, type}};
   if (predict(given)) return given;
-  Sides best{{Layout::nchw, type}, {Layout::nchw, type}};
+  NodeFormats best{{Layout::nchw, type}, {Layout::nchw, type}};
   double least = std::numeric_limits<double>::infinity();
   for (const Layout reads : {layout, Layout::nhwc, Layout::nchw}) {
     for (const Layout writes : {layout, Layout::nhwc, Layout::nchw}) {
-      const Sides sides{{reads, type}, {writes, type}};
-      const auto seconds = predict(sides);
-      if (seconds && *seconds < least) best = sides, least = *seconds;
+      const NodeFormats formats{{reads, type}, {writes, type}};
+      const auto seconds = predict(formats);
+      if (seconds && *seconds < least) best = formats, least = *seconds;
     }
   }
   return best;
@@ -26,19 +28,21 @@ Sides fastest(const Graph& graph, const Node& node, DataType type, Chooser& choo
 
 }  // namespace
 
-std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> types, Chooser& chooser, Layout layout) {
-  std::vector<Sides> sides(graph.nodes.size());
-  for (std::size_t n = 0; n < sides.size(); ++n) {
+std::vector<NodeFormats> uniform_formats(const Graph& graph, std::span<const DataType> types, Chooser& chooser,
+                                         Layout layout) {
+  std::vector<NodeFormats> formats(graph.nodes.size());
+  for (std::size_t n = 0; n < formats.size(); ++n) {
     const Node& node = graph.nodes[n];
     const Format row_major{Layout::nchw, types[n]}, given{layout, types[n]};
-    sides[n] = {row_major, row_major};
-    for (const Sides& tried : {Sides{given, given}, Sides{given, row_major}, Sides{row_major, given}}) {
+    formats[n] = {row_major, row_major};
+    for (const NodeFormats& tried :
+         {NodeFormats{given, given}, NodeFormats{given, row_major}, NodeFormats{row_major, given}}) {
       if (!can_work(graph, node, tried)) continue;
-      sides[n] = node.conv ? fastest(graph, node, types[n], chooser, layout) : tried;
+      formats[n] = node.conv ? fastest(graph, node, types[n], chooser, layout) : tried;
       break;
     }
   }
-  return sides;
+  return formats;
 }
 
 }  // namespace convoy::network

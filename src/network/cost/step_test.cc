@@ -4,7 +4,7 @@
 #include <functional>
 #include <limits>
 
-#include "network/assign/sides.h"
+#include "network/assign/layout_rules.h"
 #include "network/cost/measure_step.h"
 #include "network/testing/plans.h"
 #include "select/evidence.h"

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "network/assign/kept_plan.h"
+#include "network/assign/layout_rules.h"
 #include "network/assign/plan.h"
-#include "network/assign/sides.h"
 #include "network/assign/threads.h"
 #include "network/graph/unfuse.h"
 
@@ -22,8 +22,8 @@ Result<Decided> decide_by_rule(Graph graph, std::vector<std::string> remarks, Ch
   const NetworkOptions& options = chooser.options();
   Decided decided{std::move(graph), {}, std::move(remarks)};
   CONVOY_TRY(const Forms forms, forms_by(options.how, decided.graph, chooser, decided.remarks, options.memory));
-  const std::vector<Sides> sides = take_form(decided.graph, forms);
-  CONVOY_TRY(decided.assignment, assign(decided.graph, sides, chooser, forms.candidates));
+  const std::vector<NodeFormats> formats = take_form(decided.graph, forms);
+  CONVOY_TRY(decided.assignment, assign(decided.graph, formats, chooser, forms.candidates));
   for (std::string& remark : remarks_on_places(decided.graph, decided.assignment, chooser)) {
     decided.remarks.push_back(std::move(remark));
   }

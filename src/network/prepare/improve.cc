@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "network/assign/kept_plan.h"
+#include "network/assign/layout_rules.h"
 #include "network/assign/plan.h"
-#include "network/assign/sides.h"
 #include "network/assign/threads.h"
 #include "network/cost/caches.h"
 #include "network/cost/chooser.h"

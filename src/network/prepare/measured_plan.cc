@@ -39,7 +39,9 @@ Result<void> measure_on_threads(const Decided& decided, const NetworkOptions& op
   return measure_steps(on_one, request, selection.caches, left, *selection.store, energy);
 }
 
-bool is_alike(const NodeAssignment& a, const NodeAssignment& b) { return a.sides == b.sides && a.problem == b.problem; }
+bool is_alike(const NodeAssignment& a, const NodeAssignment& b) {
+  return a.formats == b.formats && a.problem == b.problem;
+}
 
 }  // namespace
 

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "device/device.h"
-#include "network/assign/sides.h"
+#include "network/assign/layout_rules.h"
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
 #include "network/prepare/decide.h"
@@ -143,12 +143,12 @@ Result<std::vector<NetworkConvolution>> list_convolutions(Graph given_graph, Pre
   Chooser chooser(settings.options, {}, {}, settings.engines);
   std::vector<std::string> remarks;
   CONVOY_TRY(const Forms forms, forms_by(settings.options.how, graph, chooser, remarks));
-  const std::vector<Sides> sides = take_form(graph, forms);
+  const std::vector<NodeFormats> formats = take_form(graph, forms);
   std::vector<NetworkConvolution> found;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (!is_static(graph, node) || !node.conv) continue;
-    NetworkConvolution convolution{.problem = conv_query(graph, node, sides[n], chooser).problem,
+    NetworkConvolution convolution{.problem = conv_query(graph, node, formats[n], chooser).problem,
                                    .nodes = joined(node.sources),
                                    .caches = settings.options.selection.caches};
     convolution.constant_weights = graph.constant_of(conv_inputs(node).weights) != nullptr;

@@ -67,7 +67,7 @@ class Lowering {
       const NodeAssignment& assigned = assignment_.nodes[n];
       for (const Conversion& conversion : converted[n]) CONVOY_CHECK(add_conversion(conversion));
       CONVOY_CHECK(node.conv          ? lower_conv(node, assigned)
-                   : in_place_.has(n) ? lower_in_place(node, assigned.sides.reads)
+                   : in_place_.has(n) ? lower_in_place(node, assigned.formats.reads)
                                       : lower_op(node, assigned));
       release_inputs(node);
     }
@@ -227,16 +227,16 @@ class Lowering {
     const ConvInputs inputs = conv_inputs(node);
     const int place = assigned.place;
     CONVOY_CHECK(can_run_elsewhere(node, place));
-    PlanRequest request = request_of(place, assigned.sides.threads);
+    PlanRequest request = request_of(place, assigned.formats.threads);
     CONVOY_TRY(const std::optional<HostTensor> weights, constant_as(inputs.weights, problem.w));
     const bool packs_weights = weights && request.packs_weights(problem);
     const auto row_major = [&](int value) { return value == kAbsent ? kAbsent : slot_of(value, {}, place); };
 
     ProgramStep step;
     step.place = place;
-    step.threads = assigned.sides.threads;
+    step.threads = assigned.formats.threads;
     step.inputs.assign(kConvStepInputs, kAbsent);
-    CONVOY_TRY(step.inputs[0], slot_in(inputs.data, assigned.sides.reads, place));
+    CONVOY_TRY(step.inputs[0], slot_in(inputs.data, assigned.formats.reads, place));
     const bool made_anew = weights && !same_bytes(weights->desc, graph_.values[inputs.weights].desc);
     if (!packs_weights && made_anew) {
       step.inputs[1] = add_slot(kAbsent, Slot{weights->desc, Home::constant, 0, *weights, place});
@@ -252,7 +252,7 @@ class Lowering {
       bias_type = graph_.values[inputs.bias].desc.type;
     }
     if (inputs.residual != kAbsent) {
-      CONVOY_TRY(step.inputs[3], slot_in(inputs.residual, assigned.sides.writes, place));
+      CONVOY_TRY(step.inputs[3], slot_in(inputs.residual, assigned.formats.writes, place));
     }
     step.inputs[4] = row_major(inputs.slopes);
     step.inputs[5] = row_major(inputs.scales);
@@ -363,23 +363,23 @@ class Lowering {
   }
 
   Result<void> lower_op(const Node& node, const NodeAssignment& assigned) {
-    const Sides& sides = assigned.sides;
+    const NodeFormats& formats = assigned.formats;
     const int place = assigned.place;
-    const PlanRequest request = request_of(place, assigned.sides.threads);
+    const PlanRequest request = request_of(place, assigned.formats.threads);
     const ops::OperatorRow* row = ops::find_row(node.desc.domain, node.desc.op);
     if (row == nullptr) return Error{ErrorCode::unsupported, describe(node) + ": operator not supported"};
     const Constants convert = makes_steps_ ? Constants::all : Constants::small;
-    CONVOY_TRY(NarrowedInputs narrowed, narrowed_inputs(graph_, node, sides.reads.real, convert));
+    CONVOY_TRY(NarrowedInputs narrowed, narrowed_inputs(graph_, node, formats.reads.real, convert));
     std::vector<ops::Input>& inputs = narrowed.inputs;
     // Inference again, for outputs that nobody named: the operator may still write them.
     auto inferred = row->infer(node.desc, inputs);
     if (!inferred.ok()) return inferred.error().within(describe(node));
     std::vector<TensorDesc> outputs = std::move(*inferred);
     for (TensorDesc& desc : outputs) {
-      if (desc.rank() >= 3) desc = desc.with_layout(sides.writes.layout);
+      if (desc.rank() >= 3) desc = desc.with_layout(formats.writes.layout);
     }
     ProgramStep step;
-    step.threads = assigned.sides.threads;
+    step.threads = assigned.formats.threads;
     step.place = place;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const int value = node.inputs[i];
@@ -388,12 +388,12 @@ class Lowering {
             add_slot(kAbsent, Slot{inputs[i].desc, Home::constant, 0, *narrowed.constants[i], place}));
         continue;
       }
-      step.inputs.push_back(value == kAbsent ? kAbsent : slot_of(value, sides.reads, place));
-      if (value != kAbsent) inputs[i].desc = described(graph_.values[value], sides.reads);
+      step.inputs.push_back(value == kAbsent ? kAbsent : slot_of(value, formats.reads, place));
+      if (value != kAbsent) inputs[i].desc = described(graph_.values[value], formats.reads);
     }
     if (relabel(node, step, inputs, outputs)) return {};
     if (makes_steps_) {
-      if (const auto problem = step_problem(graph_, node, sides)) step.info.step_problem = print(*problem);
+      if (const auto problem = step_problem(graph_, node, formats)) step.info.step_problem = print(*problem);
       // What is constant stays until the plan is made.
       std::vector<std::shared_ptr<const void>> kept;
       for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -614,12 +614,12 @@ Result<Lowered> lower(Graph& graph, const Assignment& assignment, std::span<cons
   return Lowering(graph, assignment, exports, makers).run();
 }
 
-Result<ActivationBytes> activation_bytes(const Graph& graph, const std::vector<Sides>& sides,
+Result<ActivationBytes> activation_bytes(const Graph& graph, const std::vector<NodeFormats>& formats,
                                          std::span<const int> exports) {
   Assignment assignment;
-  for (std::size_t n = 0; n < sides.size(); ++n) {
-    NodeAssignment& assigned = assignment.nodes.emplace_back(NodeAssignment{.sides = sides[n]});
-    if (graph.nodes[n].conv) assigned.problem = in_formats(graph.nodes[n].conv->problem, sides[n]);
+  for (std::size_t n = 0; n < formats.size(); ++n) {
+    NodeAssignment& assigned = assignment.nodes.emplace_back(NodeAssignment{.formats = formats[n]});
+    if (graph.nodes[n].conv) assigned.problem = in_formats(graph.nodes[n].conv->problem, formats[n]);
   }
   Graph own = graph;  // whose constants are released
   const Place processor{.device = &convoy::processor()};

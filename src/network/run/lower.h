@@ -33,7 +33,7 @@ struct ActivationBytes {
   std::int64_t live = 0;
   std::int64_t constants = 0;  // besides: those that steps read as they are, weights that convolutions pack left out
 };
-Result<ActivationBytes> activation_bytes(const Graph& graph, const std::vector<Sides>& sides,
+Result<ActivationBytes> activation_bytes(const Graph& graph, const std::vector<NodeFormats>& formats,
                                          std::span<const int> exports);
 
 }  // namespace convoy::network

@@ -1,7 +1,7 @@
 // Programs as lowered: no step writes over memory that a later step, or the end, still reads.
 #include "network/run/lower.h"
 
-#include "network/assign/sides.h"
+#include "network/assign/layout_rules.h"
 #include "network/graph/onnx/import.h"
 #include "network/graph/onnx/tensor_proto.h"
 #include "network/graph/pass.h"
@@ -82,7 +82,7 @@ TEST(Lower, NoStepOverwritesWhatIsStillRead) {
     ASSERT_TRUE(run_passes(*graph, PassContext{*team, options.cpu}).ok());
     Chooser chooser(options, {}, {});
     const std::vector<DataType> f32(graph->nodes.size(), DataType::f32);
-    const auto assignment = assign(*graph, greedy_sides(*graph, f32, chooser), chooser);
+    const auto assignment = assign(*graph, greedy_formats(*graph, f32, chooser), chooser);
     ASSERT_TRUE(assignment.ok()) << assignment.error().message;
     const auto lowered = lower(*graph, *assignment, {}, {chooser.places(), all_engines()});
     ASSERT_TRUE(lowered.ok()) << lowered.error().message;

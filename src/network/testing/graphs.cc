@@ -128,8 +128,8 @@ std::vector<HostTensor> run_unfused(const Graph& graph, const std::vector<HostTe
   for (std::size_t n = 0; n < planned.nodes.size(); ++n) {
     forms->unfused[n] = std::min(fusions, static_cast<int>(parts_of(planned.nodes[n]).size()) - 1);
   }
-  const std::vector<Sides> sides = take_form(planned, *forms);
-  const auto assignment = assign(planned, sides, chooser);
+  const std::vector<NodeFormats> formats = take_form(planned, *forms);
+  const auto assignment = assign(planned, formats, chooser);
   EXPECT_TRUE(assignment.ok()) << (assignment.ok() ? "" : assignment.error().message);
   if (!assignment.ok()) return {};
   options.plan = plan_of(planned, *assignment, header_of(planned, options), chooser);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "network/assign/sides.h"
+#include "network/assign/layout_rules.h"
 #include "network/graph/graph.h"
 #include "network/prepare/session.h"
 

@@ -24,7 +24,7 @@ std::vector<NodeTypes> node_types(const Graph& graph, Chooser& chooser, std::vec
 
 // What a rule decides, by node.
 struct Forms {
-  std::vector<Sides> sides;
+  std::vector<NodeFormats> formats;
   // How many of a convolution's last fusions are undone (network/graph/unfuse.h): what it no longer takes over are
   // nodes then, which read and write what it wrote.
   std::vector<int> unfused;
@@ -32,8 +32,8 @@ struct Forms {
   // doesn't.
   std::vector<std::optional<Candidate>> candidates;
 };
-// The graph with these forms, and its nodes' sides.
-std::vector<Sides> take_form(Graph& graph, const Forms& forms);
+// The graph with these forms, and its nodes' formats.
+std::vector<NodeFormats> take_form(Graph& graph, const Forms& forms);
 
 // Seconds that are counted for what only the processor runs of a network at home on a GPU: with copies, where nothing
 // else is left.
@@ -54,11 +54,12 @@ Result<Forms> forms_by(std::string_view how, const Graph& graph, Chooser& choose
 // graph's inputs and its outputs are nchw. A QuantizeLinear at a region's beginning, and what else makes fewer bytes of
 // its input, stays nchw, so that fewer are converted. A convolution that then is predicted to take less than nine
 // tenths in other layouts than its region's, conversions included, works in those.
-std::vector<Sides> greedy_sides(const Graph& graph, std::span<const DataType> types, Chooser& chooser);
+std::vector<NodeFormats> greedy_formats(const Graph& graph, std::span<const DataType> types, Chooser& chooser);
 
 // One layout for every node that can work in it; the others work in nchw. A convolution that only an oracle could run
 // so reads or writes, or both, what it is predicted to be fastest in, of this layout, nhwc and nchw.
-std::vector<Sides> uniform_sides(const Graph& graph, std::span<const DataType> types, Chooser& chooser, Layout layout);
+std::vector<NodeFormats> uniform_formats(const Graph& graph, std::span<const DataType> types, Chooser& chooser,
+                                         Layout layout);
 
 // The layouts of nchw, nhwc and the processor's blocks, the types that each node may have, the fusions, and the
 // threads, that take least in all: convolutions, operators, conversions, and cache transfers between threads, by
