@@ -255,7 +255,7 @@ class Cast final : public Operator {
       return through_f32(node, loop, bits ? DataType::u8 : inputs[0].desc.type, to, has_row_vectors(request));
     }
     if (contains(kWhole, inputs[0].desc.type) && contains(kFromWhole, to)) {
-      return of_whole(node, loop, inputs[0].desc.type, to, has_row_vectors(request));
+      return of_whole(node, loop, bits ? DataType::u8 : inputs[0].desc.type, to, has_row_vectors(request));
     }
     if (to == DataType::boolean && contains(kRows, inputs[0].desc.type)) {
       return to_boolean(node, loop, inputs[0].desc.type, has_row_vectors(request));

@@ -204,19 +204,14 @@ class GatherElements final : public Operator {
                                const I* const indices = static_cast<const I*>(in[1]) + at[0];
                                T* const to = static_cast<T*>(out[0]) + at[0];
                                const std::int64_t next = loop.inner_stride(1);
-                               std::uint64_t signs = 0;  // of what is negative where an index is outside
                                for (std::int64_t i = 0; i < run; ++i) {
-                                 const auto index = static_cast<std::uint64_t>(static_cast<std::int64_t>(indices[i]));
-                                 const auto end = static_cast<std::uint64_t>(dim);
-                                 signs |= (index + end) | (end - 1 - index);
-                               }
-                               if (static_cast<std::int64_t>(signs) < 0) {
-                                 all_there = false;
-                                 return;
-                               }
-                               for (std::int64_t i = 0; i < run; ++i) {
-                                 const std::int64_t index = indices[i];
-                                 to[i] = from[i * next + (index < 0 ? index + dim : index) * along];
+                                 std::int64_t index = indices[i];
+                                 if (index < 0) index += dim;
+                                 if (static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(dim)) {
+                                   all_there = false;
+                                   return;
+                                 }
+                                 to[i] = from[i * next + index * along];
                                }
                              });
                            });

@@ -102,15 +102,18 @@ Copy copy_of(const MapSource& source, const Window& window, const TensorDesc& x,
   return made;
 }
 
-// Its one source leaves elements out, or takes them in turns, and has each dim from the same one of the output.
-bool is_looked_up(const IndexMap& map) {
+// Its one source leaves elements out, or takes short runs of them in turns, and has each dim from the same one of the
+// output.
+bool is_looked_up(const IndexMap& map, const TensorDesc& y) {
+  constexpr std::int64_t kLongBytes = 4096;
   if (map.sources.size() != 1 || map.sources[0].dims.size() != map.dims.size()) return false;
   const MapSource& source = map.sources[0];
   bool plain = source.has_all(map.dims);
   for (std::size_t d = 0; d < map.dims.size(); ++d) {
+    const std::int64_t run = y.strides[d] * static_cast<std::int64_t>(size_of(y.type));
     for (const IndexTerm& term : source.indices[d].terms) {
       if (term.dim != static_cast<int>(d)) return false;
-      plain = plain && term.is_plain();
+      plain = plain && (term.is_plain() || run >= kLongBytes);
     }
   }
   return !plain;
@@ -140,7 +143,7 @@ Result<std::unique_ptr<OpPlan>> look_up(const NodeDesc& node, const IndexMap& ma
 Result<std::unique_ptr<OpPlan>> MapOperator::plan(const NodeDesc& node, std::span<const Input> inputs,
                                                   std::span<const TensorDesc> outputs, const PlanRequest&) const {
   const std::vector<IndexMap> maps = find_row(node.domain, node.op)->maps(node, inputs, outputs);
-  if (maps.size() == 1 && is_looked_up(maps[0])) {
+  if (maps.size() == 1 && is_looked_up(maps[0], outputs[0])) {
     return look_up(node, maps[0], inputs[maps[0].sources[0].input].desc, outputs[0]);
   }
   std::vector<Copy> copies;

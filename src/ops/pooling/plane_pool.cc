@@ -36,39 +36,49 @@ class PlanePooling {
     const PoolAxis& width = geometry.axes[2];
     const std::int64_t last = (width.out - 1) * width.stride + width.extent();  // with padding before
     length_ = std::max(width.pad + width.in, last) + PlaneRows::kSlack + width.stride * PlaneRows::kSlack;
+    if (geometry.axes[0].kernel > 1) {
+      const PoolAxis& height = geometry.axes[1];
+      joined_ = std::min(height.in, (kAtOnce - 1) * height.stride + height.extent()) * width.in;
+    }
     for (std::int64_t o = 0; o < width.out; ++o) divisors_.push_back(static_cast<float>(counted(width, o)));
   }
 
   std::size_t workspace_bytes(int threads) const {
-    return static_cast<std::size_t>(threads * kAtOnce * length_) * sizeof(float);
+    return static_cast<std::size_t>(threads * (kAtOnce * length_ + joined_)) * sizeof(float);
   }
 
   void run(const std::byte* x, std::byte* y, const ExecContext& context) const {
     const PoolAxis &depth = geometry_.axes[0], &height = geometry_.axes[1], &width = geometry_.axes[2];
     const std::int64_t in_plane = depth.in * height.in * width.in, out_rows = depth.out * height.out;
-    // Some rows at a time: what has just been stored is slow to load in other pieces.
-    const std::int64_t units = (out_rows + kAtOnce - 1) / kAtOnce;
-    const std::int64_t work = kAtOnce * width.in * (depth.kernel * height.kernel + width.kernel) / 4;
-    parallel_for_thread(context, planes_ * units, work, [&](std::int64_t begin, std::int64_t end, int thread) {
-      float* const memory = static_cast<float*>(context.workspace) + thread * kAtOnce * length_;
-      std::fill_n(memory, kAtOnce * length_, sums_ ? 0.0F : -std::numeric_limits<float>::infinity());
-      std::vector<const void*> taps(static_cast<std::size_t>(depth.kernel * height.kernel));
-      for (std::int64_t unit = begin; unit < end; ++unit) {
-        const std::int64_t plane = unit / units, first = unit % units * kAtOnce;
-        const std::int64_t count = std::min(kAtOnce, out_rows - first);
-        for (std::int64_t r = 0; r < count; ++r) {
-          const std::int64_t found = rows_of(x + plane * in_plane * size_, first + r, taps);
-          rows_->down(sums_, type_, taps.data(), found, width.in, memory + r * length_ + width.pad);
-        }
-        for (std::int64_t r = 0; r < count; ++r) {
-          const std::int64_t row = first + r;
-          const float divisor =
-              sums_ ? static_cast<float>(counted(depth, row / height.out) * counted(height, row % height.out)) : 1;
-          rows_->along(sums_, memory + r * length_, width.kernel, width.stride, width.dilation, divisors_.data(),
-                       divisor, width.out, type_, y + (plane * out_rows + row) * width.out * size_);
-        }
-      }
-    });
+    // Some rows of a depth at a time: what has just been stored is slow to load in other pieces.
+    const std::int64_t groups = (height.out + kAtOnce - 1) / kAtOnce;
+    const std::int64_t work = kAtOnce * width.in * (depth.kernel + height.kernel + width.kernel) / 4;
+    parallel_for_thread(
+        context, planes_ * depth.out * groups, work, [&](std::int64_t begin, std::int64_t end, int thread) {
+          float* const memory = static_cast<float*>(context.workspace) + thread * (kAtOnce * length_ + joined_);
+          float* const joined = memory + kAtOnce * length_;
+          std::fill_n(memory, kAtOnce * length_, sums_ ? 0.0F : -std::numeric_limits<float>::infinity());
+          std::vector<const void*> taps(static_cast<std::size_t>(std::max(depth.kernel, height.kernel)));
+          for (std::int64_t unit = begin; unit < end; ++unit) {
+            const std::int64_t plane = unit / (depth.out * groups), od = unit / groups % depth.out;
+            const std::int64_t first = unit % groups * kAtOnce, last = std::min(height.out, first + kAtOnce);
+            const Rows rows = joined_depths(x + plane * in_plane * size_, od, first, last, taps, joined);
+            for (std::int64_t oh = first; oh < last; ++oh) {
+              std::size_t found = 0;
+              for (std::int64_t k = height.first_tap(oh); k < height.last_tap(oh); ++k) {
+                taps[found++] = rows.at(oh * height.stride + k * height.dilation - height.pad);
+              }
+              rows_->down(sums_, rows.type, taps.data(), static_cast<std::int64_t>(found), width.in,
+                          memory + (oh - first) * length_ + width.pad);
+            }
+            for (std::int64_t oh = first; oh < last; ++oh) {
+              const float divisor = sums_ ? static_cast<float>(counted(depth, od) * counted(height, oh)) : 1;
+              const std::int64_t row = plane * out_rows + od * height.out + oh;
+              rows_->along(sums_, memory + (oh - first) * length_, width.kernel, width.stride, width.dilation,
+                           divisors_.data(), divisor, width.out, type_, y + row * width.out * size_);
+            }
+          }
+        });
   }
 
  private:
@@ -79,19 +89,31 @@ class PlanePooling {
     return with_pad_ ? axis.padded_taps(o) : axis.last_tap(o) - axis.first_tap(o);
   }
 
-  // The rows that a row of windows reads.
-  std::int64_t rows_of(const std::byte* plane, std::int64_t row, std::vector<const void*>& taps) const {
+  // Rows of one depth, those of x or what those of several became.
+  struct Rows {
+    const std::byte* data;
+    std::int64_t begin, bytes;  // the first of them; of each
+    DataType type;
+    const void* at(std::int64_t h) const { return data + (h - begin) * bytes; }
+  };
+
+  // What the rows of windows [first, last) of a depth read. The rows of a depth follow one another, so that those of
+  // several are joined as one.
+  Rows joined_depths(const std::byte* plane, std::int64_t od, std::int64_t first, std::int64_t last,
+                     std::vector<const void*>& taps, float* joined) const {
     const PoolAxis &depth = geometry_.axes[0], &height = geometry_.axes[1], &width = geometry_.axes[2];
-    const std::int64_t od = row / height.out, oh = row % height.out;
-    std::size_t found = 0;
-    for (std::int64_t kd = depth.first_tap(od); kd < depth.last_tap(od); ++kd) {
-      const std::int64_t d = od * depth.stride + kd * depth.dilation - depth.pad;
-      for (std::int64_t kh = height.first_tap(oh); kh < height.last_tap(oh); ++kh) {
-        const std::int64_t h = oh * height.stride + kh * height.dilation - height.pad;
-        taps[found++] = plane + (d * height.in + h) * width.in * size_;
-      }
-    }
-    return static_cast<std::int64_t>(found);
+    const std::int64_t row = width.in * size_;
+    const auto at = [&](std::int64_t kd) {
+      return plane + (od * depth.stride + kd * depth.dilation - depth.pad) * height.in * row;
+    };
+    const std::int64_t first_tap = depth.first_tap(od), count = depth.last_tap(od) - first_tap;
+    if (count == 1) return {at(first_tap), 0, row, type_};
+    const std::int64_t begin = std::max<std::int64_t>(0, first * height.stride - height.pad);
+    const std::int64_t end = std::min(height.in, (last - 1) * height.stride - height.pad + height.extent());
+    for (std::int64_t k = 0; k < count; ++k) taps[static_cast<std::size_t>(k)] = at(first_tap + k) + begin * row;
+    rows_->down(sums_, type_, taps.data(), count, (end - begin) * width.in, joined);
+    const auto bytes = width.in * static_cast<std::int64_t>(sizeof(float));
+    return {reinterpret_cast<const std::byte*>(joined), begin, bytes, DataType::f32};
   }
 
   const PlaneRows* rows_;
@@ -99,7 +121,8 @@ class PlanePooling {
   std::int64_t size_;
   bool sums_, with_pad_;
   PoolGeometry geometry_;
-  std::int64_t planes_, length_ = 0;
+  std::int64_t planes_, length_ = 0;  // of a row, with what is before and behind it
+  std::int64_t joined_ = 0;           // elements of several depths' rows, joined
   std::vector<float> divisors_;
 };
 

@@ -166,6 +166,53 @@ TEST(LpPool, Norms) {
   expect_refused(node_of("LpPool", {{"kernel_shape", Ints{1, 2}}, {"p", std::int64_t{0}}}), {x}, "p=0");
 }
 
+// Windows of volumes, whose depths are joined before their rows are, against the definition.
+TEST(Pooling, Volumes) {
+  const Dims dims{1, 2, 5, 19, 7};
+  std::vector<double> values(2 * 5 * 19 * 7);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7919 % 1009);
+  struct Case {
+    Ints kernel, stride, dilation, pads;
+  };
+  for (const Case& c :
+       {Case{{3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, Case{{2, 3, 2}, {2, 2, 2}, {1, 1, 1}, {0, 1, 0}},
+        Case{{3, 3, 2}, {1, 1, 1}, {2, 2, 3}, {2, 3, 1}}, Case{{1, 4, 3}, {1, 3, 2}, {1, 2, 1}, {0, 2, 1}}}) {
+    Dims out{1, 2};
+    for (int d = 0; d < 3; ++d) {
+      out.push_back((dims[2 + d] + 2 * c.pads[d] - (c.kernel[d] - 1) * c.dilation[d] - 1) / c.stride[d] + 1);
+    }
+    std::vector<double> largest, means;
+    for (std::int64_t o = 0; o < 2 * out[2] * out[3] * out[4]; ++o) {
+      const std::int64_t at[] = {o / (out[3] * out[4]) % out[2], o / out[4] % out[3], o % out[4]};
+      double top = -INFINITY, sum = 0, inside = 0;
+      for (std::int64_t k = 0; k < c.kernel[0] * c.kernel[1] * c.kernel[2]; ++k) {
+        const std::int64_t tap[] = {k / (c.kernel[1] * c.kernel[2]), k / c.kernel[2] % c.kernel[1], k % c.kernel[2]};
+        std::int64_t from = o / (out[2] * out[3] * out[4]);
+        bool there = true;
+        for (int d = 0; d < 3; ++d) {
+          const std::int64_t i = at[d] * c.stride[d] + tap[d] * c.dilation[d] - c.pads[d];
+          there = there && i >= 0 && i < dims[2 + d];
+          from = from * dims[2 + d] + i;
+        }
+        if (!there) continue;
+        top = std::max(top, values[static_cast<std::size_t>(from)]);
+        sum += values[static_cast<std::size_t>(from)];
+        ++inside;
+      }
+      largest.push_back(top);
+      means.push_back(sum / inside);
+    }
+    Ints pads = c.pads;
+    pads.insert(pads.end(), c.pads.begin(), c.pads.end());
+    const std::map<std::string, Attribute> attributes{
+        {"kernel_shape", c.kernel}, {"strides", c.stride}, {"dilations", c.dilation}, {"pads", pads}};
+    expect_op(node_of("MaxPool", attributes), {floats(dims, values)}, {floats(out, largest)});
+    expect_op(node_of("MaxPool", attributes, 22), {tensor(DataType::f16, dims, values)},
+              {tensor(DataType::f16, out, largest)});
+    expect_op(node_of("AveragePool", attributes, 19), {floats(dims, values)}, {floats(out, means)}, 1e-6);
+  }
+}
+
 // A case of every kind of window, large enough for several chunks and threads, against the definition.
 struct Windows {
   Ints kernel, stride, dilation, pads;

@@ -1,6 +1,9 @@
 // Operators along one axis: ArgMax, ArgMin, CumProd, CumSum.
 #include <fmt/format.h>
 
+#include <cstring>
+#include <type_traits>
+
 #include "ops/math_types.h"
 #include "ops/operator_row.h"
 #include "ops/reduce/reduce.h"
@@ -110,6 +113,23 @@ class ArgExtreme final : public Operator {
   bool largest_;
 };
 
+template <class Number>
+struct Plus {
+  static constexpr Number start = 0;
+  template <class V>
+  V operator()(V a, V b) const {
+    return a + b;
+  }
+};
+template <class Number>
+struct Product {
+  static constexpr Number start = 1;
+  template <class V>
+  V operator()(V a, V b) const {
+    return a * b;
+  }
+};
+
 // CumSum, CumProd: y[i] = sum or product of x[0..i] along the axis; without x[i] itself if exclusive, from the end if
 // reverse.
 class Cumulative final : public Operator {
@@ -165,27 +185,56 @@ class Cumulative final : public Operator {
   }
 
  private:
-  // Rows of `count` elements that lie along the axis, of types whose sums and products are held as they are.
+  // Of types that hold their sums and products as they are. Integers wrap around.
+  template <class T>
+  struct Sums {
+    static constexpr std::int64_t N = 16 / sizeof(T);
+    template <class U>
+    struct Unsigned {
+      using type = std::make_unsigned_t<U>;
+    };
+    using Number = typename std::conditional_t<is_float_element<T>, std::type_identity<T>, Unsigned<T>>::type;
+    typedef Number Vector __attribute__((vector_size(16)));
+  };
+
+  // kVectors of neighbours in rows that lie along the axis: their sums stay in registers.
+  template <int kVectors, class T, class Combine>
+  static void accumulate_columns(const T* x, std::int64_t x_step, T* y, std::int64_t y_step, std::int64_t size,
+                                 bool exclusive, Combine combine) {
+    using Vector = typename Sums<T>::Vector;
+    constexpr std::int64_t N = Sums<T>::N;
+    Vector sums[kVectors];
+    for (Vector& sum : sums) sum = Vector{} + combine.start;
+    for (std::int64_t k = 0; k < size; ++k, x += x_step, y += y_step) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        Vector more;
+        std::memcpy(&more, x + v * N, sizeof(more));
+        const Vector before = sums[v];
+        sums[v] = combine(before, more);
+        const Vector made = exclusive ? before : sums[v];
+        std::memcpy(y + v * N, &made, sizeof(made));
+      }
+    }
+  }
+
   template <class T>
   static void accumulate_rows(bool product, const T* x, std::int64_t x_step, T* y, std::int64_t y_step,
                               std::int64_t size, std::int64_t count, bool exclusive, bool reverse) {
-    using Sum = std::conditional_t<is_float_element<T>, T, std::uint64_t>;
-    for (std::int64_t k = 0; k < size; ++k) {
-      const std::int64_t i = reverse ? size - 1 - k : k, before = reverse ? i + 1 : i - 1;
-      T* const to = y + i * y_step;
-      if (k == 0) {
-        for (std::int64_t c = 0; c < count; ++c) to[c] = exclusive ? T(product ? 1 : 0) : x[i * x_step + c];
-        continue;
+    const std::int64_t at = reverse ? size - 1 : 0, sign = reverse ? -1 : 1;
+    std::int64_t c = 0;
+    const auto columns = [&]<int kVectors>(auto combine) {
+      for (constexpr std::int64_t kCount = kVectors * Sums<T>::N; c + kCount <= count; c += kCount) {
+        accumulate_columns<kVectors>(x + at * x_step + c, sign * x_step, y + at * y_step + c, sign * y_step, size,
+                                     exclusive, combine);
       }
-      const T *const made = y + before * y_step, *const values = x + (exclusive ? before : i) * x_step;
-      const auto row = [&](auto combine) {
-#pragma GCC ivdep
-        for (std::int64_t c = 0; c < count; ++c) {
-          to[c] = static_cast<T>(combine(static_cast<Sum>(made[c]), static_cast<Sum>(values[c])));
-        }
-      };
-      product ? row([](Sum a, Sum b) { return a * b; }) : row([](Sum a, Sum b) { return a + b; });
-    }
+    };
+    const auto all = [&](auto combine) {
+      columns.template operator()<4>(combine);
+      columns.template operator()<1>(combine);
+    };
+    product ? all(Product<typename Sums<T>::Number>()) : all(Plus<typename Sums<T>::Number>());
+    for (; c < count; ++c) accumulate(product, x + c, x_step, y + c, y_step, size, exclusive, reverse);
   }
 
   template <class T>
