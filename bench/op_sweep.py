@@ -60,6 +60,11 @@ REASONS = (  # why forms take more than MOST_FLOORS: the first pattern that fits
     ("GridSample/*", "positions decide where elements are read: an address a tap"),
     ("CumSum/*", "each sum waits for the one before it"),
     ("Transpose/*", "neighbours of either side lie far apart on the other, and there are few of them"),
+    ("*/axis 0/1x91x73x79/*", "the axis has one element: what is done for a line is done for each element"),
+    ("*/axes 0/1x91x73x79/*", "the axis has one element: what is done for a line is done for each element"),
+    ("Resize/*", "where each output's taps lie stands in a table: an address a tap, and the floor counts a copy alone"),
+    ("*Pool/*/u8", "bytes are compared a run of outputs with the same taps at a time, whose taps are found for each"),
+    ("LpPool/*", "a run of outputs with the same taps at a time, whose taps are found for each"),
     ("*/2x12x19x31x37/*", "rows of 37 elements: finding the next takes as long as what is done with it"),
     ("*", "no reason known"),
 )
