@@ -17,6 +17,7 @@ int count_transposes(const std::vector<NetworkStep>& steps) {
 
 TEST(Assignment, TransposesBetweenDescriptionsOfTheSameBytesAreNoSteps) {
   NetworkOptions options = test_options();
+  options.skip_passes = {"transpose_sinking"};
   for (const char* engines : {"cpu.direct", "*"}) {
     options.selection.filter.engines = engines;
     const Graph graph = channels_last_block();

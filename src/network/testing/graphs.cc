@@ -82,9 +82,9 @@ int GraphBuilder::conv(int x, std::int64_t in_channels, std::int64_t out_channel
 
 void GraphBuilder::output(int value) { graph.outputs.push_back(value); }
 
-Graph with_passes(Graph graph, const CpuFeatures& cpu) {
+Graph with_passes(Graph graph, const CpuFeatures& cpu, const std::vector<std::string>& skip) {
   const auto team = make_cpu_team(1);
-  const auto log = run_passes(graph, PassContext{*team, cpu});
+  const auto log = run_passes(graph, PassContext{*team, cpu}, skip);
   EXPECT_TRUE(log.ok()) << log.error().message;
   return graph;
 }

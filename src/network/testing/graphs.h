@@ -36,8 +36,8 @@ class GraphBuilder {
   Graph graph;
 };
 
-// After all passes.
-Graph with_passes(Graph graph, const CpuFeatures& cpu);
+// After all passes but those skipped.
+Graph with_passes(Graph graph, const CpuFeatures& cpu, const std::vector<std::string>& skip = {});
 // A network of the zoo for so many images of its published size, before any pass.
 Graph plain_zoo_graph(const std::string& name, std::int64_t images);
 // At batch 1, after all passes.
