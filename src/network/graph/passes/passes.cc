@@ -70,7 +70,7 @@ Result<void> check_skipped(std::span<const std::string> skip) {
     const auto found = std::ranges::find(passes(), name, &Pass::name);
     if (found == passes().end()) {
       std::vector<std::string> names;
-      for (const Pass& pass : passes()) names.emplace_back(pass.name);
+      for (const NetworkPass& pass : network_passes()) names.emplace_back(pass.name);  // each once
       return Error{ErrorCode::invalid_argument,
                    "skip_passes: " + convoy::quoted(name) + " is no pass" + did_you_mean(name, names)};
     }
