@@ -297,7 +297,9 @@ convoy_status convoy_plan_execute(const convoy_plan* plan, const convoy_argument
 
 /* ---- networks ---- */
 
-/* Whether networks may have this operator of ONNX's (domain "") or of another domain ("com.microsoft"): 0 or 1. */
+/* Whether networks, and any part of one, may have this operator of ONNX's (domain "") or of another domain
+ * ("com.microsoft"): 0 or 1. It is 0 for those on lists of tensors: a network has them, a part may hold half of a list.
+ */
 int convoy_knows_operator(const char* domain, const char* op);
 
 /* Loads what the first network on `device` (as in convoy_options) would wait for: NVIDIA's libraries, the device's

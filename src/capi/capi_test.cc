@@ -414,6 +414,7 @@ TEST(CInterfaceVersion, IsOneNumber) {
 TEST(Operators, AreKnownByDomainAndName) {
   EXPECT_EQ(convoy_knows_operator("", "Conv"), 1);
   EXPECT_EQ(convoy_knows_operator("ai.onnx", "Loop"), 1);
+  EXPECT_EQ(convoy_knows_operator("", "SequenceAt"), 0);
   EXPECT_EQ(convoy_knows_operator("com.microsoft", "FusedConv"), 1);
   EXPECT_EQ(convoy_knows_operator("", "FusedConv"), 0);
   EXPECT_EQ(convoy_knows_operator("com.example", "Conv"), 0);

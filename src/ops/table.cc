@@ -12,7 +12,7 @@
   F(depth_to_space) F(dft) F(einsum) F(gather) F(global_pool) F(grid_sample) F(identity) F(lrn) F(matmul) \
   F(matmul_integer) F(matrix) F(max_pool) F(max_roi_pool) F(movement) F(non_max_suppression) F(non_zero) \
   F(normalization) F(normalization_over_axes) F(one_hot) F(pad) F(power) F(prelu) F(qgemm) F(qlinear_concat) \
-  F(qlinear_elementwise) F(qlinear_pool) F(qlinear_softmax) F(quantize) F(range) F(recurrent) F(reduce) \
+  F(qlinear_elementwise) F(qlinear_pool) F(qlinear_softmax) F(quantize) F(random) F(range) F(recurrent) F(reduce) \
   F(reshape) F(resize) F(roi_align) F(scatter) F(softmax) F(top_k) F(unary_math) F(unique) F(variadic) \
   F(where)
 // clang-format on

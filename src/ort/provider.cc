@@ -41,6 +41,9 @@ bool is_convolution(const std::string& op) {
 }
 
 // What may stay between the convolutions where only these are claimed: what is fused into them, or their types.
+// ONNX Runtime's are new in each run, Convoy's the same (docs/onnx.md).
+bool draws_numbers(std::string_view op) { return op.starts_with("Random") || op == "Bernoulli" || op == "Multinomial"; }
+
 bool goes_with_convolutions(const std::string& op) {
   constexpr std::string_view kOps[] = {"Relu",
                                        "Clip",
@@ -133,7 +136,7 @@ Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
     CONVOY_CHECK(done(api_, api_.Node_GetDomain(nodes[n], &domain)));
     std::size_t bodies = 0;
     CONVOY_CHECK(done(api_, api_.Node_GetNumSubgraphs(nodes[n], &bodies)));
-    const bool known = bodies == 0 && convoy_knows_operator(domain, op) != 0;
+    const bool known = bodies == 0 && !draws_numbers(op) && convoy_knows_operator(domain, op) != 0;
     convolves[n] = is_convolution(op);
     described[n].wanted = known && (!options_.convolutions_only || convolves[n] || goes_with_convolutions(op));
     CONVOY_TRY(const bool context, is_context(api_, nodes[n]));
@@ -165,7 +168,8 @@ Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
   }
   model_inputs_ = is_body ? std::set<std::string>() : std::move(own_inputs);
   for (const auto& [op, count] : left) {
-    log_(kInfo, "Convoy leaves " + std::to_string(count) + " " + op + " to others: an operator that it doesn't run");
+    log_(kInfo,
+         "Convoy leaves " + std::to_string(count) + " " + op + " to others: an operator that it doesn't run there");
   }
   for (const OrtNode* node : contexts) CONVOY_CHECK(claim_context(graph, node, support));
   for (const std::vector<int>& set : claims_of(described)) {

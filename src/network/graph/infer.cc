@@ -6,6 +6,7 @@
 
 #include "network/graph/composite.h"
 #include "network/graph/conv_node.h"
+#include "network/graph/sequences.h"
 #include "ops/operator_row.h"
 
 namespace convoy::network {
@@ -42,7 +43,7 @@ std::vector<int> value_inputs(const Node& node) {
 }
 
 bool can_infer(const Graph& graph, const Node& node) {
-  if (!node.bodies.empty()) return false;
+  if (!node.bodies.empty() || is_sequence_operator(node.desc.domain, node.desc.op)) return false;
   for (int id : node.inputs) {
     if (id != kAbsent && !graph.values[id].known) return false;
   }

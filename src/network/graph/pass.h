@@ -41,6 +41,7 @@ Result<std::vector<PassLog>> run_passes(Graph& graph, const PassContext& context
 
 Result<int> topological_order(Graph& graph, const PassContext& context);
 Result<int> control_flow(Graph& graph, const PassContext& context);
+Result<int> sequences(Graph& graph, const PassContext& context);
 Result<int> identity_removal(Graph& graph, const PassContext& context);
 Result<int> constant_folding(Graph& graph, const PassContext& context);
 // The same, but the DequantizeLinear of a constant stays: the passes on quantized models look for it.

@@ -19,6 +19,7 @@
 #include "network/graph/conv_node.h"
 #include "network/graph/onnx/decode.h"
 #include "network/graph/onnx/ways_around.h"
+#include "network/graph/sequences.h"
 
 namespace convoy::onnx_io {
 namespace {
@@ -45,11 +46,13 @@ bool says_unknown(std::string_view name) {
   return name == "?" || name == "*" || name == "-1" || name == "None" || name == "unknown";
 }
 
-Result<NetworkValue> value_of(const ValueInfoProto& info, const std::string& role) {
+// `of_body`: of an If's or a Loop's body, where it may be a list.
+Result<NetworkValue> value_of(const ValueInfoProto& info, const std::string& role, bool of_body) {
   NetworkValue value;
   value.name = info.name();
   const std::string what = role + " '" + info.name() + "'";
-  if (!info.has_type() || info.type().value_case() == ::onnx::TypeProto::VALUE_NOT_SET) {
+  const bool may_be_list = of_body && (info.type().has_sequence_type() || info.type().has_optional_type());
+  if (!info.has_type() || info.type().value_case() == ::onnx::TypeProto::VALUE_NOT_SET || may_be_list) {
     value.known_rank = false;
     return value;
   }
@@ -199,7 +202,8 @@ class Importer {
     std::map<std::string, std::vector<std::string>> unknown;
     visit_nodes(proto(), [&](const NodeProto& node, int i) {
       const std::string domain = canonical_domain(node.domain());
-      const bool known = knows_operator(domain, node.op_type());
+      const bool known =
+          knows_operator(domain, node.op_type()) || network::is_sequence_operator(domain, node.op_type());
       if (!known) unknown[(domain.empty() ? "" : domain + ".") + node.op_type()].push_back(name_of_node(node, i));
     });
     if (unknown.empty()) return {};
@@ -258,7 +262,7 @@ class Importer {
       if (info.name().empty()) return corrupt("a graph input has no name");
       if (!seen.insert(info.name()).second) return corrupt("graph input '" + info.name() + "' is declared twice");
       if (ids_.contains(info.name())) continue;  // an input with an initializer is a weight
-      CONVOY_TRY(NetworkValue value, value_of(info, "graph input"));
+      CONVOY_TRY(NetworkValue value, value_of(info, "graph input", around_ != nullptr));
       if (around_ == nullptr && !info.type().has_tensor_type()) {
         return corrupt("graph input '" + info.name() + "' has no tensor type");
       }
@@ -331,6 +335,7 @@ class Importer {
     for (const AttributeProto& attribute : proto_node.attribute()) {
       if (std::ranges::find(body_attributes(proto_node), attribute.name()) != body_attributes(proto_node).end())
         continue;
+      if (attribute.has_tp() && node.desc.op == "Optional") continue;  // a type, which the value has, too
       CONVOY_TRY(ops::Attribute value, read_attribute(attribute, what));
       if (!node.desc.attributes.emplace(attribute.name(), std::move(value)).second) {
         return corrupt(what + ": attribute '" + attribute.name() + "' is given twice");
@@ -479,7 +484,7 @@ class Importer {
       if (!seen.insert(info.name()).second && around_ == nullptr) {
         return corrupt("graph output '" + info.name() + "' is declared twice");
       }
-      CONVOY_TRY(NetworkValue value, value_of(info, "graph output"));
+      CONVOY_TRY(NetworkValue value, value_of(info, "graph output", around_ != nullptr));
       graph_.outputs.push_back(*id);
       graph_.output_info.push_back(std::move(value));
     }

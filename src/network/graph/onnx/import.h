@@ -26,7 +26,8 @@ Result<network::Graph> import_bytes(std::span<const std::byte> model, const std:
 // tensor's bytes are dropped once copied, so that a model's weights are in memory about once.
 Result<network::Graph> import_file(const std::string& path);
 
-// Whether a model may have this operator. "ai.onnx" is "".
+// Whether a model may have this operator, and any part of a model that has it is a model again: those on lists
+// (network/graph/sequences.h) are only run where the whole list is in the model. "ai.onnx" is "".
 bool knows_operator(const std::string& domain, const std::string& op);
 
 }  // namespace convoy::onnx_io

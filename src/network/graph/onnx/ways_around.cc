@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <span>
 
+#include "network/graph/sequences.h"
+
 namespace convoy::onnx_io {
 namespace {
 
-constexpr std::string_view kSequences[] = {"SequenceAt",    "SequenceConstruct", "SequenceEmpty",
-                                           "SequenceErase", "SequenceInsert",    "SequenceLength",
-                                           "SequenceMap",   "SplitToSequence",   "ConcatFromSequence"};
-constexpr std::string_view kOptionals[] = {"Optional", "OptionalGetElement", "OptionalHasElement"};
-constexpr std::string_view kRandom[] = {"Bernoulli",        "Multinomial",   "RandomNormal",
-                                        "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
+constexpr std::string_view kSequences[] = {"SequenceMap"};
 constexpr std::string_view kTextAndFiles[] = {"ImageDecoder",     "RegexFullMatch", "StringConcat",
                                               "StringNormalizer", "StringSplit",    "TfIdfVectorizer"};
 constexpr std::string_view kLinearAttention[] = {"LinearAttention"};
@@ -21,9 +18,7 @@ struct Way {
   std::string_view text;
 };
 constexpr Way kWays[] = {
-    {kSequences, "keep tensors in place of the list: Concat and Split, or torch.cat and torch.stack before the export"},
-    {kOptionals, "export the graph for the case that is run: with the value, or without it"},
-    {kRandom, "make the numbers outside and give them as a graph input in place of the node's output"},
+    {kSequences, network::kTensorsInsteadOfSequences},
     {kTextAndFiles, "do it before the network, which is given numbers"},
     {kLinearAttention, "write its steps out with a fixed number of them"},
 };

@@ -6,6 +6,7 @@
 
 #include "network/graph/infer.h"
 #include "network/graph/pass.h"
+#include "network/graph/sequences.h"
 #include "network/graph/splice.h"
 
 namespace convoy::network {
@@ -63,9 +64,11 @@ class ControlFlow {
       CONVOY_CHECK(topological_order(graph_, context_));
       CONVOY_CHECK(identity_removal(graph_, context_));
       CONVOY_CHECK(constant_folding_but_dequantize(graph_, context_));
+      CONVOY_TRY(const int from_lists, resolve_sequences(graph_));  // a Loop over a list has a trip for each tensor
       std::vector<Node> nodes = std::exchange(graph_.nodes, {});
       std::vector<std::pair<int, int>> replaced;
-      bool changed = false;
+      bool changed = from_lists > 0;
+      changes += from_lists;
       for (Node& node : nodes) {
         CONVOY_TRY(const auto outputs, spliced(node));
         if (!outputs) {

@@ -13,6 +13,7 @@ std::span<const Pass> passes() {
   static constexpr Pass list[] = {
       {"topological_order", "every node after the nodes it reads", topological_order, true},
       {"control_flow", "the branch of an If and the trips of a Loop take its place where sizes decide", control_flow},
+      {"sequences", "readers of lists and optional values read the tensors in them", sequences, true},
       {"identity_removal", "Identity, inference Dropout and casts to the same type disappear", identity_removal},
       {"constant_folding", "nodes with constant inputs are computed now, but for weights that are dequantized",
        constant_folding_but_dequantize},
