@@ -89,11 +89,14 @@ bool faster_by_panels(const MatMulShape& shape, Isa isa) {
   return shape.m >= 24 && shape.n % 32 == 0 && shape.k * shape.n >= kCache;
 }
 
-// c = alpha * a . b + beta * bias in f32 with oneDNN; null where it can't.
+// What oneDNN adds by itself and as fast: a row to each row.
+bool is_row(const Bias& bias) {
+  return bias.alpha == 1 && (bias.beta == 0 || (bias.beta == 1 && bias.row == 0 && bias.column == 1));
+}
+
+// c = a . b, and a row of bias, in f32 with oneDNN; null where it can't.
 std::unique_ptr<OpPlan> onednn_matmul(const MatMulShape& shape, const Bias& bias, int threads) {
   constexpr DataType type = DataType::f32;
-  // alpha would have to be a run-time scale.
-  if (bias.alpha != 1 || (bias.beta != 0 && bias.beta != 1)) return nullptr;
   if (shape.batches() * shape.m * shape.n == 0 || shape.k == 0) return nullptr;
   if (shape.batch.size() > 10) return nullptr;
   const auto desc = [&](Dims batch_strides, std::int64_t rows, std::int64_t columns, std::int64_t row,
@@ -121,9 +124,8 @@ std::unique_ptr<OpPlan> onednn_matmul(const MatMulShape& shape, const Bias& bias
                                     {DNNL_ARG_DST, Argument::From::output, 0, c}};
     dnnl::memory::desc added;
     if (bias.beta == 1) {
-      Dims dims(shape.batch.size(), 1);
-      dims.push_back(bias.row == 0 ? 1 : shape.m);
-      dims.push_back(bias.column == 0 ? 1 : shape.n);
+      Dims dims(shape.batch.size() + 1, 1);
+      dims.push_back(shape.n);
       added = onednn::memory_desc(type, dims, packed_strides(dims));
       arguments.push_back({DNNL_ARG_BIAS, Argument::From::input, 2, added});
     }
@@ -136,6 +138,39 @@ std::unique_ptr<OpPlan> onednn_matmul(const MatMulShape& shape, const Bias& bias
   } catch (const dnnl::error&) {  // a descriptor it has no room for
     return nullptr;
   }
+}
+
+// c = alpha * c + beta * bias behind the plan of c = a . b.
+std::unique_ptr<OpPlan> scaled(const NodeDesc& node, const MatMulShape& shape, const Bias& bias,
+                               std::unique_ptr<OpPlan> product) {
+  const std::size_t workspace = product->workspace_bytes();
+  const auto run = [shape, bias, product = std::shared_ptr<OpPlan>(std::move(product))](
+                       auto in, auto out, const ExecContext& context) -> Result<void> {
+    CONVOY_CHECK(product->execute(in.first(2), out, context));
+    const float* const added = bias.beta != 0 ? static_cast<const float*>(in[2]) : nullptr;
+    const float alpha = static_cast<float>(bias.alpha), beta = static_cast<float>(bias.beta);
+    parallel_for(context, shape.batches() * shape.m, shape.n, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        const std::int64_t i = unit % shape.m;
+        float* const c = static_cast<float*>(out[0]) + shape.at_c(unit / shape.m, i, 0);
+        const float* const more = added == nullptr ? nullptr : added + i * bias.row;
+        if (more == nullptr) {
+          for (std::int64_t j = 0; j < shape.n; ++j) c[j * shape.c_column] *= alpha;
+        } else if (shape.c_column == 1 && bias.column == 1) {  // by vectors
+          for (std::int64_t j = 0; j < shape.n; ++j) c[j] = alpha * c[j] + beta * more[j];
+        } else if (shape.c_column == 1 && bias.column == 0) {
+          const float all = beta * more[0];
+          for (std::int64_t j = 0; j < shape.n; ++j) c[j] = alpha * c[j] + all;
+        } else {
+          for (std::int64_t j = 0; j < shape.n; ++j) {
+            c[j * shape.c_column] = alpha * c[j * shape.c_column] + beta * more[j * bias.column];
+          }
+        }
+      }
+    });
+    return {};
+  };
+  return make_plan(node, run, workspace);
 }
 
 // c[i, j] = finish(sum over k of a * b, i, j) with accumulators of type Acc. Rows of c are divided among the threads;
@@ -190,45 +225,66 @@ std::unique_ptr<OpPlan> integer_plan(const NodeDesc& node, const MatMulShape& sh
   });
 }
 
-// A vector times a matrix whose columns lie in memory one after another: the classifier of a network at batch 1. It
-// waits for the matrix, which is read as it is: halves are half of what oneDNN would read of them as f32. Null where
-// that is not what is asked for.
-std::unique_ptr<OpPlan> vector_plan(const NodeDesc& node, const MatMulShape& shape, DataType type, const Bias& bias,
+// The same product the other way around: columns of c are rows of the transposed b times the transposed a.
+void turn(MatMulShape& shape, Bias& bias) {
+  std::swap(shape.m, shape.n);
+  std::swap(shape.a_batch, shape.b_batch);
+  shape = {shape.batch,    shape.m,     shape.n,        shape.k,     shape.a_batch,  shape.b_batch, shape.c_batch,
+           shape.b_column, shape.b_row, shape.a_column, shape.a_row, shape.c_column, shape.c_row};
+  std::swap(bias.row, bias.column);
+}
+
+// A vector times a matrix whose columns lie in memory one after another, the classifier of a network at batch 1, or
+// rows of a matrix times a vector. It waits for the matrix, which is read as it is: halves are half of what oneDNN
+// would read of them as f32. Null where that is not what is asked for.
+std::unique_ptr<OpPlan> vector_plan(const NodeDesc& node, MatMulShape shape, DataType type, Bias bias,
                                     const PlanRequest& request) {
   const RowFunctions* const rows = row_functions(request.cpu.isa);
-  const bool fits = shape.batches() * shape.m == 1 && shape.b_row == 1 && shape.a_column == 1 && shape.k > 0;
+  const bool of_columns = shape.n == 1 && shape.batches() * shape.m > 1;
+  if (of_columns) turn(shape, bias);
+  const int of_vector = of_columns ? 1 : 0;  // inputs
+  const bool fits = shape.m == 1 && shape.b_row == 1 && shape.a_column == 1 && shape.k > 0 &&
+                    (shape.n == 1 || shape.c_column == 1) && (of_columns || shape.batches() == 1);
   if (rows == nullptr || !fits) return nullptr;
   if (type != DataType::f32 && !contains(kHalves, type)) return nullptr;
   return dispatch<only(DataType::f32) | kHalves>(type, [&]<class T>(Tag<T>) {
     const auto run = [=](auto in, auto out, const ExecContext& context) -> Result<void> {
-      const auto* const a = static_cast<const T*>(in[0]);
-      const auto* const b = static_cast<const T*>(in[1]);
+      const auto* const vectors = static_cast<const T*>(in[of_vector]);
+      const auto* const matrices = static_cast<const T*>(in[1 - of_vector]);
       const auto* const added = bias.beta != 0 ? static_cast<const T*>(in[2]) : nullptr;
+      const float alpha = static_cast<float>(bias.alpha), beta = static_cast<float>(bias.beta);
       auto* const y = static_cast<T*>(out[0]);
-      const float* x = nullptr;
+      const auto vector = [&](std::int64_t index) { return vectors + shape.offsets(index).a; };
+      auto* const wide = static_cast<float*>(context.workspace);
       if constexpr (is_half<T>) {
-        auto* const wide = static_cast<float*>(context.workspace);
-        for (std::int64_t i = 0; i < shape.k; i += kRowChunk) {
-          load_row(true, a + i, 1, std::min(kRowChunk, shape.k - i), wide + i);
+        for (std::int64_t index = 0; index < shape.batches(); ++index) {
+          for (std::int64_t i = 0; i < shape.k; i += kRowChunk) {
+            load_row(true, vector(index) + i, 1, std::min(kRowChunk, shape.k - i), wide + index * shape.k + i);
+          }
         }
-        x = wide;
-      } else {
-        x = a;
       }
-      parallel_for(context, shape.n, shape.k, [&](std::int64_t begin, std::int64_t end) {
+      parallel_for(context, shape.batches() * shape.n, shape.k, [&](std::int64_t begin, std::int64_t end) {
         RowBuffer sums;
-        for (std::int64_t first = begin; first < end; first += kRowChunk) {
-          const std::int64_t count = std::min(kRowChunk, end - first);
-          rows->dots(float_type<T>, x, b + first * shape.b_column, shape.b_column, count, shape.k, sums.data());
+        while (begin < end) {
+          const std::int64_t index = begin / shape.n, first = begin % shape.n;
+          const std::int64_t count = std::min({kRowChunk, end - begin, shape.n - first});
+          const MatMulShape::Offsets at = shape.offsets(index);
+          const float* x = wide + index * shape.k;
+          if constexpr (!is_half<T>) x = vector(index);
+          rows->dots(float_type<T>, x, matrices + at.b + first * shape.b_column, shape.b_column, count, shape.k,
+                     sums.data());
+          T* const to = y + at.c + first * shape.c_column;
           for (std::int64_t i = 0; i < count; ++i) {
             const float more = added == nullptr ? 0.0F : static_cast<float>(added[(first + i) * bias.column]);
-            y[first + i] = T(sums[i] * static_cast<float>(bias.alpha) + static_cast<float>(bias.beta) * more);
+            to[i] = T(sums[i] * alpha + beta * more);
           }
+          begin += count;
         }
       });
       return {};
     };
-    return make_plan(node, run, is_half<T> ? static_cast<std::size_t>(shape.k) * sizeof(float) : 0);
+    const std::int64_t widened = is_half<T> ? shape.batches() * shape.k : 0;
+    return make_plan(node, run, static_cast<std::size_t>(widened) * sizeof(float));
   });
 }
 
@@ -251,12 +307,13 @@ class MatMul final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
-    if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
     Dims dims;
     CONVOY_TRY(MatMulShape shape, matmul_shape(node, inputs[0].desc.dims, inputs[1].desc.dims, 0, 1, &dims));
     merge_batches(shape, inputs[0].desc.dims);
     Bias bias;
     if (node.has("bias")) bias = {0, inputs[2].desc.elements() == 1 ? 0 : 1, 1, 1};
+    if (auto plan = vector_plan(node, shape, outputs[0].type, bias, request)) return plan;
+    if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
     return product_plan(node, shape, outputs[0].type, request, bias);
   }
 };
@@ -348,7 +405,8 @@ std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& sh
                                      const PlanRequest& request, const ProductBias& bias) {
   if (contains(kIntegers, type)) return integer_plan(node, shape, type, bias);
   if (type == DataType::f32 && !faster_by_panels(shape, request.cpu.isa)) {
-    if (auto plan = onednn_matmul(shape, bias, request.threads)) return plan;
+    auto plan = onednn_matmul(shape, is_row(bias) ? bias : Bias{}, request.threads);
+    if (plan != nullptr) return is_row(bias) ? std::move(plan) : scaled(node, shape, bias, std::move(plan));
   }
   return panel_matmul(node, shape, type, bias, request);
 }

@@ -93,6 +93,10 @@ TEST(Gemm, ByPanels) {
                                 {7, 65, 1},
                                 {97, 70, 129},
                                 {15, 64, 257},
+                                {70, 16, 33},
+                                {33, 17, 20},
+                                {40, 300, 70},  // f32 by oneDNN, and what it does not add
+                                {150, 1, 90},
                                 {5, 3, 0}}) {
     for (int variant = 0; variant < 8; ++variant) {
       expect_gemm(DataType::f64, m, n, k, variant, 1e-12);
@@ -138,6 +142,24 @@ void expect_by_panels(std::int64_t k, std::int64_t n) {
 TEST(MatMul, LargeByPanels) {
   expect_by_panels(515, 512);
   expect_by_panels(773, 352);
+}
+
+// Rows of matrices times vectors of their own, or one for all of them.
+TEST(MatMul, BatchesOfVectors) {
+  const std::int64_t m = 37, k = 53;
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16, DataType::f64}) {
+    for (const std::int64_t vectors : {1, 3}) {
+      SCOPED_TRACE(fmt::format("{} {}", name_of(type), vectors));
+      std::vector<double> a(2 * 3 * m * k), b(vectors * k), c(2 * 3 * m);
+      for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<double>(i % 7) - 3;
+      for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<double>(i % 5) - 2;
+      for (std::int64_t row = 0; row < 2 * 3 * m; ++row) {
+        for (std::int64_t l = 0; l < k; ++l) c[row] += a[row * k + l] * b[row / m % vectors * k + l];
+      }
+      expect_op(node_of("MatMul"), {tensor(type, {2, 3, m, k}, a), tensor(type, {vectors, k, 1}, b)},
+                {tensor(type, {2, 3, m, 1}, c)});
+    }
+  }
 }
 
 TEST(MatMul, BatchesOfDoubles) {

@@ -23,7 +23,11 @@ template <class T>
 class PanelMatmul {
  public:
   PanelMatmul(const MatMulShape& shape, const ProductBias& bias, Isa isa)
-      : s_(shape), bias_(bias), product_(panel_product<T>(isa)), packing_product_(packing_product<T>(isa)) {}
+      : s_(shape),
+        bias_(bias),
+        product_(panel_product<T>(isa)),
+        narrow_product_(narrow_panel_product<T>(isa)),
+        packing_product_(packing_product<T>(isa)) {}
 
   void operator()(std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) const {
     const auto* const a = static_cast<const T*>(in[0]);
@@ -46,66 +50,79 @@ class PanelMatmul {
         const std::int64_t of_a = at.a + row * s_.a_row, of_b = at.b + column * s_.b_column;
         const std::int64_t of_c = at.c + row * s_.c_row + column * s_.c_column;
         const T* const more = added == nullptr ? nullptr : added + row * bias_.row + column * bias_.column;
-        start(more, height, width, buffers.c);
+        // Panels that are whole have their sums in c, others in a buffer.
+        const std::int64_t in_c = bias_.alpha == 1 && s_.c_column == 1 && !few ? width / kPanel * kPanel : 0;
+        start(more, height, 0, in_c, c + of_c, s_.c_row);
+        start(more, height, in_c, width, buffers.c, kColumns);
         if (few) {
           sum_few(a + of_a, b + of_b, height, width, buffers);
         } else {
-          sum(a + of_a, b + of_b, height, width, s_.n - column, buffers);
+          sum(a + of_a, b + of_b, c + of_c, height, width, in_c, s_.n - column, buffers);
         }
-        finish(buffers.c, more, height, width, c + of_c);
+        if (in_c < width) finish(buffers.c, more, height, in_c, width, c + of_c);
       }
     });
   }
 
  private:
-  // Sums that need no factor start with what is added to them.
-  void start(const T* more, std::int64_t height, std::int64_t width, T* sums) const {
-    if (more == nullptr || bias_.alpha != 1) {
-      std::fill_n(sums, height * kColumns, T(0));
-      return;
-    }
+  // Sums of columns [begin, end) start with what is added to them, unless they need a factor. Those behind `end` that
+  // fill the last panel are zeros.
+  void start(const T* more, std::int64_t height, std::int64_t begin, std::int64_t end, T* sums,
+             std::int64_t step) const {
+    const std::int64_t panels = (end + kPanel - 1) / kPanel * kPanel;
     const T beta = static_cast<T>(bias_.beta);
-    for (std::int64_t i = 0; i < height; ++i) {
-      for (std::int64_t j = 0; j < width; ++j) {
-        sums[i * kColumns + j] = beta * more[i * bias_.row + j * bias_.column];
+    const bool added = more != nullptr && bias_.alpha == 1;
+    for (std::int64_t i = 0; i < height && begin < end; ++i, sums += step) {
+      std::fill(sums + (added ? end : begin), sums + panels, T(0));
+      if (!added) continue;
+      const T* const row = more + i * bias_.row;
+      if (bias_.column == 1) {  // by vectors
+        for (std::int64_t j = begin; j < end; ++j) sums[j] = beta * row[j];
+      } else {
+        for (std::int64_t j = begin; j < end; ++j) sums[j] = beta * row[j * bias_.column];
       }
-      std::fill(sums + i * kColumns + width, sums + (i + 1) * kColumns, T(0));
     }
   }
 
-  void finish(const T* sums, const T* more, std::int64_t height, std::int64_t width, T* c) const {
+  void finish(const T* sums, const T* more, std::int64_t height, std::int64_t begin, std::int64_t end, T* c) const {
     const T alpha = static_cast<T>(bias_.alpha), beta = static_cast<T>(bias_.beta);
     for (std::int64_t i = 0; i < height; ++i, sums += kColumns, c += s_.c_row) {
-      if (bias_.alpha == 1 && s_.c_column == 1) {
-        std::copy_n(sums, width, c);
-        continue;
+      if (s_.c_column == 1) {  // by vectors
+        for (std::int64_t j = begin; j < end; ++j) c[j] = alpha * sums[j];
+      } else {
+        for (std::int64_t j = begin; j < end; ++j) c[j * s_.c_column] = alpha * sums[j];
       }
-      for (std::int64_t j = 0; j < width; ++j) {
-        T value = sums[j];
-        if (bias_.alpha != 1) value *= alpha;
-        if (bias_.alpha != 1 && more != nullptr) value += beta * more[i * bias_.row + j * bias_.column];
-        c[j * s_.c_column] = value;
+      if (bias_.alpha == 1 || more == nullptr) continue;
+      const T* const row = more + i * bias_.row;
+      if (s_.c_column == 1 && bias_.column == 1) {
+        for (std::int64_t j = begin; j < end; ++j) c[j] += beta * row[j];
+      } else if (s_.c_column == 1 && bias_.column == 0) {
+        const T all = beta * *row;
+        for (std::int64_t j = begin; j < end; ++j) c[j] += all;
+      } else {
+        for (std::int64_t j = begin; j < end; ++j) c[j * s_.c_column] += beta * row[j * bias_.column];
       }
     }
   }
 
   // `left`: columns of b from its first on, those of later blocks too.
-  void sum(const T* a, const T* b, std::int64_t height, std::int64_t width, std::int64_t left,
+  void sum(const T* a, const T* b, T* c, std::int64_t height, std::int64_t width, std::int64_t in_c, std::int64_t left,
            Buffers<T>& buffers) const {
     const T* rows[kRows];
     T* sums[kRows];
     for (std::int64_t k = 0; k < s_.k; k += kDepth) {
       const std::int64_t depth = std::min(kDepth, s_.k - k);
+      const T* const from_a = a + k * s_.a_column;
       for (std::int64_t i = 0; i < height; ++i) {
-        const T* const from = a + i * s_.a_row + k * s_.a_column;
-        rows[i] = s_.a_column == 1 ? from : buffers.a + i * kDepth;
-        if (s_.a_column == 1) continue;
-        for (std::int64_t l = 0; l < depth; ++l) buffers.a[i * kDepth + l] = from[l * s_.a_column];
+        rows[i] = s_.a_column == 1 ? from_a + i * s_.a_row : buffers.a + i * kDepth;
       }
+      if (s_.a_column != 1) take_rows(from_a, height, depth, buffers.a);
       for (std::int64_t first = 0; first < width; first += kPanel) {
         const std::int64_t columns = std::min(kPanel, width - first);
         const T* const from = b + k * s_.b_row + first * s_.b_column;
-        for (std::int64_t i = 0; i < height; ++i) sums[i] = buffers.c + i * kColumns + first;
+        const bool to_c = first < in_c;
+        const std::int64_t step = to_c ? s_.c_row : kColumns;
+        for (std::int64_t i = 0; i < height; ++i) sums[i] = (to_c ? c : buffers.c) + i * step + first;
         if (columns == kPanel && s_.b_column == 1) {
           const T* next = nullptr;
           if (first + 2 * kPanel <= width) {
@@ -117,22 +134,36 @@ class PanelMatmul {
           }
           packing_product_(rows, sums, static_cast<int>(height), from, s_.b_row, buffers.panel, depth, next);
         } else {
-          pack(from, columns, depth, buffers.panel);
-          product_(rows, sums, static_cast<int>(height), buffers.panel, depth);
+          const bool narrow = columns <= kNarrowPanel;
+          pack(from, columns, narrow ? kNarrowPanel : kPanel, depth, buffers.panel);
+          (narrow ? narrow_product_ : product_)(rows, sums, static_cast<int>(height), buffers.panel, depth);
         }
       }
     }
   }
 
+  // Neighbours in a column of a lie in a line of the cache, which a few terms at a time read once.
+  void take_rows(const T* a, std::int64_t height, std::int64_t depth, T* rows) const {
+    constexpr std::int64_t kTerms = 16;
+    for (std::int64_t first = 0; first < depth; first += kTerms) {
+      const std::int64_t end = std::min(first + kTerms, depth);
+      for (std::int64_t i = 0; i < height; ++i) {
+        for (std::int64_t l = first; l < end; ++l) rows[i * kDepth + l] = a[i * s_.a_row + l * s_.a_column];
+      }
+    }
+  }
+
   // Columns that there are none of are zeros.
-  void pack(const T* b, std::int64_t columns, std::int64_t depth, T* panel) const {
-    if (columns < kPanel) std::fill_n(panel, depth * kPanel, T(0));
+  void pack(const T* b, std::int64_t columns, std::int64_t panel_columns, std::int64_t depth, T* panel) const {
+    if (columns < panel_columns) std::fill_n(panel, depth * panel_columns, T(0));
     if (s_.b_column == 1) {
-      for (std::int64_t l = 0; l < depth; ++l) std::copy_n(b + l * s_.b_row, columns, panel + l * kPanel);
+      for (std::int64_t l = 0; l < depth; ++l) {
+        for (std::int64_t j = 0; j < columns; ++j) panel[l * panel_columns + j] = b[l * s_.b_row + j];
+      }
       return;
     }
     for (std::int64_t j = 0; j < columns; ++j) {
-      for (std::int64_t l = 0; l < depth; ++l) panel[l * kPanel + j] = b[j * s_.b_column + l * s_.b_row];
+      for (std::int64_t l = 0; l < depth; ++l) panel[l * panel_columns + j] = b[j * s_.b_column + l * s_.b_row];
     }
   }
 
@@ -171,7 +202,7 @@ class PanelMatmul {
 
   const MatMulShape s_;
   const ProductBias bias_;
-  const PanelProduct<T> product_;
+  const PanelProduct<T> product_, narrow_product_;
   const PackingProduct<T> packing_product_;
 };
 

@@ -17,6 +17,20 @@ PanelProduct<double> panel_product<double>(Isa isa) {
 }
 
 template <>
+PanelProduct<float> narrow_panel_product<float>(Isa isa) {
+  return isa >= Isa::avx512 ? avx512::narrow_panel_product
+         : isa >= Isa::avx2 ? avx2::narrow_panel_product
+                            : plain_panel_product<float, kNarrowPanel>;
+}
+
+template <>
+PanelProduct<double> narrow_panel_product<double>(Isa isa) {
+  return isa >= Isa::avx512 ? avx512_f64::narrow_panel_product
+         : isa >= Isa::avx2 ? avx2_f64::narrow_panel_product
+                            : plain_panel_product<double, kNarrowPanel>;
+}
+
+template <>
 PackingProduct<float> packing_product<float>(Isa isa) {
   return isa >= Isa::avx512 ? avx512::packing_product
          : isa >= Isa::avx2 ? avx2::packing_product

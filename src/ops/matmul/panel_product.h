@@ -10,21 +10,22 @@ namespace convoy::ops {
 
 // A packed matrix is panels of kPanel columns; a panel has the kPanel elements of each of its rows in turn.
 constexpr std::int64_t kPanel = 32;
+constexpr std::int64_t kNarrowPanel = kPanel / 2;  // of matrices with fewer columns
 
-// c[r][0 .. kPanel) += a[r][0 .. depth) . panel, for each of the rows.
+// c[r][0 .. kPanel) += a[r][0 .. depth) . panel, for each of the rows; or kNarrowPanel.
 template <class T>
 using PanelProduct = void (*)(const T* const* a, T* const* c, int rows, const T* panel, std::int64_t depth);
 
-template <class T>
+template <class T, std::int64_t kWidth = kPanel>
 void plain_panel_product(const T* const* a, T* const* c, int rows, const T* panel, std::int64_t depth) {
   for (int r = 0; r < rows; ++r) {
-    T sums[kPanel];
-    for (std::int64_t j = 0; j < kPanel; ++j) sums[j] = c[r][j];
+    T sums[kWidth];
+    for (std::int64_t j = 0; j < kWidth; ++j) sums[j] = c[r][j];
     for (std::int64_t k = 0; k < depth; ++k) {
       const T x = a[r][k];
-      for (std::int64_t j = 0; j < kPanel; ++j) sums[j] += x * panel[k * kPanel + j];
+      for (std::int64_t j = 0; j < kWidth; ++j) sums[j] += x * panel[k * kWidth + j];
     }
-    for (std::int64_t j = 0; j < kPanel; ++j) c[r][j] = sums[j];
+    for (std::int64_t j = 0; j < kWidth; ++j) c[r][j] = sums[j];
   }
 }
 
@@ -45,25 +46,31 @@ void plain_packing_product(const T* const* a, T* const* c, int rows, const T* b,
 template <class T>
 PanelProduct<T> panel_product(Isa isa);
 template <class T>
+PanelProduct<T> narrow_panel_product(Isa isa);
+template <class T>
 PackingProduct<T> packing_product(Isa isa);
 
 namespace avx2 {
 void panel_product(const float* const* a, float* const* c, int rows, const float* panel, std::int64_t depth);
+void narrow_panel_product(const float* const* a, float* const* c, int rows, const float* panel, std::int64_t depth);
 void packing_product(const float* const* a, float* const* c, int rows, const float* b, std::int64_t b_row, float* panel,
                      std::int64_t depth, const float* next);
 }  // namespace avx2
 namespace avx512 {
 void panel_product(const float* const* a, float* const* c, int rows, const float* panel, std::int64_t depth);
+void narrow_panel_product(const float* const* a, float* const* c, int rows, const float* panel, std::int64_t depth);
 void packing_product(const float* const* a, float* const* c, int rows, const float* b, std::int64_t b_row, float* panel,
                      std::int64_t depth, const float* next);
 }  // namespace avx512
 namespace avx2_f64 {
 void panel_product(const double* const* a, double* const* c, int rows, const double* panel, std::int64_t depth);
+void narrow_panel_product(const double* const* a, double* const* c, int rows, const double* panel, std::int64_t depth);
 void packing_product(const double* const* a, double* const* c, int rows, const double* b, std::int64_t b_row,
                      double* panel, std::int64_t depth, const double* next);
 }  // namespace avx2_f64
 namespace avx512_f64 {
 void panel_product(const double* const* a, double* const* c, int rows, const double* panel, std::int64_t depth);
+void narrow_panel_product(const double* const* a, double* const* c, int rows, const double* panel, std::int64_t depth);
 void packing_product(const double* const* a, double* const* c, int rows, const double* b, std::int64_t b_row,
                      double* panel, std::int64_t depth, const double* next);
 }  // namespace avx512_f64

@@ -98,6 +98,10 @@ Result<std::unique_ptr<OpPlan>> make_plan(const std::string& name, int threads, 
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::primitive_desc description = create(cpu_engine(), attributes);
+    const std::string_view implementation = description.impl_info_str();
+    if (implementation.starts_with("ref")) {
+      return Error{ErrorCode::unsupported, fmt::format("onednn.{}: its own loops only, {}", name, implementation)};
+    }
     auto plan = std::make_unique<PrimitivePlan>("onednn." + name, description, std::move(arguments));
     used(kind_of_use("onednn." + name, description.impl_info_str()));
     return std::unique_ptr<OpPlan>(std::move(plan));
