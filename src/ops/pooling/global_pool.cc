@@ -1,10 +1,11 @@
 // GlobalAveragePool, GlobalMaxPool and GlobalLpPool: all spatial dims become one.
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "ops/math_types.h"
 #include "ops/operator_row.h"
-#include "ops/reductions.h"
+#include "ops/reduce/folds.h"
 #include "ops/row_functions.h"
 #include "ops/rows.h"
 #include "ops/support.h"
@@ -47,39 +48,43 @@ struct Planes {
   std::int64_t batch, channels, area;
   Compute<T> p;
   const RowFunctions* rows;  // null: there are none
-  const Reductions* reductions;
 };
 
-// Planes are contiguous. Eight accumulators hide the latency of the additions.
+// Planes are contiguous: the rows of a matrix, folded as ReduceMean and its kin do.
+struct PlaneFolds {
+  FoldLoops loops;  // no `rows`: another p than 1 and 2
+  Finish finish = Finish::as_it_is;
+};
+
+PlaneFolds plane_folds(Kind kind, std::int64_t p, DataType type, Isa isa) {
+  if (kind == Kind::average) return {fold_loops(isa, Fold::sum, type), Finish::mean};
+  if (kind == Kind::max) return {fold_loops(isa, Fold::largest, type)};
+  if (p == 2) return {fold_loops(isa, Fold::squares, type), Finish::root};
+  return p == 1 ? PlaneFolds{fold_loops(isa, Fold::magnitudes, type)} : PlaneFolds{};
+}
+
 template <Kind kKind, class T>
-void reduce_planes(const Planes<T>& planes, const ExecContext& context) {
+void reduce_planes(const Planes<T>& planes, const PlaneFolds& folds, const ExecContext& context) {
   using C = Compute<T>;
-  const C start = kKind == Kind::max ? -std::numeric_limits<C>::infinity() : C(0);
   parallel_for(context, planes.batch * planes.channels, planes.area, [&](std::int64_t begin, std::int64_t end) {
-    RowBuffer buffer;
-    for (std::int64_t plane = begin; plane < end; ++plane) {
-      if constexpr (kKind == Kind::max && has_row_functions<T>) {
-        if (planes.reductions != nullptr) {
-          const T* const x = planes.x + plane * planes.area;
-          planes.y[plane] = T(planes.reductions->extreme(true, float_type<T>, x, planes.area));
-          continue;
+    constexpr std::int64_t kChunk = 256;
+    std::array<double, kChunk> sums;
+    for (std::int64_t first = begin; first < end; first += kChunk) {
+      const std::int64_t count = std::min(kChunk, end - first);
+      const T* const x = planes.x + first * planes.area;
+      if (folds.loops.rows != nullptr) {
+        folds.loops.start(sums.data(), count);
+        folds.loops.rows(x, planes.area, count, planes.area, sums.data());
+        folds.loops.finish(folds.finish, sums.data(), count, planes.area, planes.y + first);
+        continue;
+      }
+      for (std::int64_t plane = 0; plane < count; ++plane) {
+        C sum(0);
+        for (std::int64_t i = 0; i < planes.area; ++i) {
+          sum = step<kKind>(sum, static_cast<C>(x[plane * planes.area + i]), planes.p);
         }
+        planes.y[first + plane] = T(finish<kKind>(sum, planes.area, planes.p));
       }
-      C acc[8];
-      std::fill_n(acc, 8, start);
-      for (std::int64_t first = 0; first < planes.area; first += kRowChunk) {
-        const std::int64_t count = std::min(kRowChunk, planes.area - first);
-        const C* x = computed(planes.rows != nullptr, planes.x + plane * planes.area + first, count, buffer);
-        std::int64_t i = 0;
-        for (; i + 8 <= count; i += 8) {
-          for (int lane = 0; lane < 8; ++lane) acc[lane] = step<kKind>(acc[lane], x[i + lane], planes.p);
-        }
-        for (int lane = 0; i < count; ++i, ++lane) acc[lane] = step<kKind>(acc[lane], x[i], planes.p);
-      }
-      for (int half = 4; half > 0; half /= 2) {
-        for (int lane = 0; lane < half; ++lane) acc[lane] = join<kKind>(acc[lane], acc[lane + half]);
-      }
-      planes.y[plane] = T(finish<kKind>(acc[0], planes.area, planes.p));
     }
   });
 }
@@ -173,7 +178,7 @@ class GlobalPool final : public Operator {
     const std::int64_t images = outputs[0].elements();
     const std::int64_t area = images == 0 ? 0 : x.elements() / images;
     const RowFunctions* const rows = row_functions(request.cpu.isa);
-    const Reductions* const vectors = reductions(request.cpu.isa);
+    const PlaneFolds folds = plane_folds(kKind, p, x.type, request.cpu.isa);
     const bool channels_last = x.rank() > 2 && !x.is_packed(Layout::nchw);
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       const std::int64_t sums = channels_last ? batch * parts_of(batch, area, request.threads) * channels : 0;
@@ -184,9 +189,8 @@ class GlobalPool final : public Operator {
                                channels,
                                area,
                                static_cast<Compute<T>>(p),
-                               rows,
-                               vectors};
-        channels_last ? reduce_channels<kKind>(planes, context) : reduce_planes<kKind>(planes, context);
+                               rows};
+        channels_last ? reduce_channels<kKind>(planes, context) : reduce_planes<kKind>(planes, folds, context);
         return {};
       };
       return make_plan(node, run, static_cast<std::size_t>(sums) * sizeof(Compute<T>));
