@@ -183,25 +183,31 @@ class BatchNormalization final : public Operator {
              desc.is_packed(desc.channel_block == 8 ? Layout::nchw8c : Layout::nchw16c);
     };
     const auto blocked = in_blocks(x) && in_blocks(outputs[0]) ? std::optional(Blocked(x)) : std::nullopt;
-    // Of channels last, scale and shift are repeated for some positions, which are then a row of their own.
-    constexpr std::int64_t kRow = 512;
-    const bool last =
-        p.spatial && x.elements() > 0 && count > 1 && x.is_packed(Layout::nhwc) && outputs[0].is_packed(Layout::nhwc);
-    const std::int64_t repeats = last ? std::max<std::int64_t>(1, kRow / count) : 1;
+    // Of channels last, scale and shift are repeated for some positions, which are then a row of their own. So are the
+    // channels of an image that have few positions, with a scale and a shift for each.
+    constexpr std::int64_t kRow = 512, kFewPositions = 16;
+    const auto packed = [&](Layout layout) { return x.is_packed(layout) && outputs[0].is_packed(layout); };
+    const bool spreads = p.spatial && x.elements() > 0 && count > 1;
+    const bool last = spreads && packed(Layout::nhwc);
+    const std::int64_t positions = spreads ? x.elements() / (x.dims[0] * count) : 1;
+    const bool few = spreads && packed(Layout::nchw) && positions <= kFewPositions && x.dims[0] > 1;
+    const std::int64_t each = few ? positions : 1;
+    const std::int64_t repeats = few || last ? std::max<std::int64_t>(1, kRow / (count * each)) : 1;
+    const std::int64_t width = count * each;
     const RowFunctions* const rows = row_functions(request.cpu.isa);
     std::vector<DataType> types;
     for (int i = 1; i < 5; ++i) types.push_back(inputs[i].desc.type);
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       using C = Compute<T>;
       // The workspace: mean and variance of the batch in double, then scale and shift.
-      const std::size_t bytes = static_cast<std::size_t>(count) * (2 * sizeof(double) + 2 * repeats * sizeof(C));
+      const std::size_t bytes = static_cast<std::size_t>(count) * (2 * sizeof(double) + 2 * each * repeats * sizeof(C));
       return make_plan(
           node,
           [=](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
             double* mean = static_cast<double*>(context.workspace);
             double* variance = mean + count;
             C* scale = reinterpret_cast<C*>(variance + count);
-            C* shift = scale + count * repeats;
+            C* shift = scale + width * repeats;
             const auto given = [&](int input, std::int64_t i) {
               return load_as_double(types[input - 1], in[input], i);
             };
@@ -212,8 +218,8 @@ class BatchNormalization final : public Operator {
               const double m = p.training ? mean[i] : given(3, i);
               const double v = p.training ? variance[i] : given(4, i);
               const double a = given(1, i) / std::sqrt(v + p.epsilon);
-              scale[i] = static_cast<C>(a);
-              shift[i] = static_cast<C>(given(2, i) - m * a);
+              std::fill_n(scale + i * each, each, static_cast<C>(a));
+              std::fill_n(shift + i * each, each, static_cast<C>(given(2, i) - m * a));
             }
             for (std::size_t k = 1; k < out.size(); ++k) {
               if (out[k] == nullptr) continue;
@@ -227,15 +233,15 @@ class BatchNormalization final : public Operator {
             const auto* x = static_cast<const T*>(in[0]);
             auto* y = static_cast<T*>(out[0]);
             const Affine<C> f{scale, shift, static_cast<C>(p.least), static_cast<C>(p.most), rows};
-            if (repeats > 1) {
-              for (std::int64_t i = count; i < count * repeats; ++i) {
-                scale[i] = scale[i - count];
-                shift[i] = shift[i - count];
+            if (repeats > 1 || few) {
+              for (std::int64_t i = width; i < width * repeats; ++i) {
+                scale[i] = scale[i - width];
+                shift[i] = shift[i - width];
               }
-              parallel_for(context, loop.elements() / count, count, [&](std::int64_t begin, std::int64_t end) {
+              parallel_for(context, loop.elements() / width, width, [&](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t at = begin; at < end; at += repeats) {
-                  const std::int64_t n = std::min(repeats, end - at) * count;
-                  affine_row(f, x + at * count, 1, 0, 1, y + at * count, 1, n);
+                  const std::int64_t n = std::min(repeats, end - at) * width;
+                  affine_row(f, x + at * width, 1, 0, 1, y + at * width, 1, n);
                 }
               });
               return {};

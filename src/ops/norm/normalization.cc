@@ -75,6 +75,7 @@ struct Rows {
   bool has_bias = true;
   bool alike = false;  // scale and bias have an element for each of a row, the same ones for all rows
   bool about_zero = false;
+  std::int64_t channels = 0;  // a row has one element of scale and bias, that of its channel; 0: not so
 
   // As they are, or about 0: then the variance is the mean of squares.
   Moments used(const Moments& m) const { return about_zero ? Moments{0, m.variance + m.mean * m.mean} : m; }
@@ -156,18 +157,21 @@ Moments row_moments(const Rows& rows, const T* x) {
   return moments_of(rows.vectors != nullptr, x, rows.size);
 }
 
-// Of rows whose scale and bias are the same: these are widened once, and each row once for both of its passes.
+// Of rows whose scale and bias are the same, which are widened once, or one element each. A row of halves is widened
+// once for both of its passes.
 constexpr std::int64_t kWidest = 1024;  // elements of a row
 
 template <class T, class F>
-void normalize_alike(const Rows& rows, std::int64_t begin, std::int64_t end, const T* x, const T* scale, const T* bias,
-                     T* y, F&& row_done) {
+void normalize_held(const Rows& rows, std::int64_t begin, std::int64_t end, const T* x, const T* scale, const T* bias,
+                    T* y, F&& row_done) {
   const std::int64_t size = rows.size;
   alignas(64) std::array<float, kWidest> wide_scale, wide_bias, wide;
-  const float* gain = load_row(true, scale, 1, size, wide_scale.data());
-  wide_bias.fill(0);
-  const float* shift = wide_bias.data();
-  if (rows.has_bias) shift = load_row(true, bias, 1, size, wide_bias.data());
+  const float *gain = wide_scale.data(), *shift = wide_bias.data();
+  if (rows.alike) {
+    gain = load_row(true, scale, 1, size, wide_scale.data());
+    wide_bias.fill(0);
+    if (rows.has_bias) shift = load_row(true, bias, 1, size, wide_bias.data());
+  }
   for (std::int64_t r = begin; r < end; ++r) {
     const T* const row = x + r * size;
     Moments m;
@@ -181,8 +185,12 @@ void normalize_alike(const Rows& rows, std::int64_t begin, std::int64_t end, con
     }
     m = rows.used(m);
     const double inverse = 1 / std::sqrt(m.variance + rows.epsilon);
-    rows.vectors->normalize(values, static_cast<float>(m.mean), static_cast<float>(inverse), gain, shift, 1,
-                            row_type<T>, y + r * size, size);
+    if (!rows.alike) {
+      wide_scale[0] = static_cast<float>(scale[r % rows.channels]);
+      wide_bias[0] = static_cast<float>(bias[r % rows.channels]);
+    }
+    rows.vectors->normalize(values, static_cast<float>(m.mean), static_cast<float>(inverse), gain, shift,
+                            rows.alike ? 1 : 0, row_type<T>, y + r * size, size);
     row_done(r, m, inverse);
   }
 }
@@ -199,8 +207,8 @@ void normalize_rows(const Rows& rows, std::span<const void* const> in, void* out
   parallel_for(context, rows.rows, rows.size * 3, [&](std::int64_t begin, std::int64_t end) {
     if constexpr (is_half<T> || std::is_same_v<T, float>) {
       const bool held = rows.size <= kWidest || (!is_half<T> && rows.has_bias);
-      if (rows.vectors != nullptr && rows.alike && held) {
-        return normalize_alike(rows, begin, end, x, scale, bias, y, row_done);
+      if (rows.vectors != nullptr && (rows.alike || rows.channels > 0) && held) {
+        return normalize_held(rows, begin, end, x, scale, bias, y, row_done);
       }
     }
     for (std::int64_t row = begin; row < end; ++row) {
@@ -391,8 +399,9 @@ class InstanceNormalization final : public Operator {
     }
     const TensorDesc view = TensorDesc::packed(x.type, {batch, channels, pixels});
     const TensorDesc vector = along_second(x, channels);
-    const Rows rows{batch * channels, pixels, epsilon, BroadcastLoop({view, view, vector, vector}),
-                    row_functions(request.cpu.isa)};
+    Rows rows{batch * channels, pixels, epsilon, BroadcastLoop({view, view, vector, vector}),
+              row_functions(request.cpu.isa)};
+    rows.channels = channels;
     return plan_of_rows(node, x.type, rows);
   }
 

@@ -133,6 +133,38 @@ TEST(LayerNormalization, EveryAxis) {
   expect_refused(node_of("LayerNormalization"), {floats({1, 2}, {1, 2}), floats({3}, {1, 1, 1})}, "do not broadcast");
 }
 
+TEST(RMSNormalization, ByTheRootOfTheMeanOfSquares) {
+  const std::vector<double> values = spread(2 * 30, -3, 5), scale = spread(30, 1, 2);
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::f64}) {
+    const HostTensor x = tensor(type, {2, 30}, values);
+    std::vector<double> y;
+    for (int i = 0; i < 60; ++i) {
+      double squares = 0;
+      for (int k = 0; k < 30; ++k) squares += values[i / 30 * 30 + k] * values[i / 30 * 30 + k];
+      y.push_back(values[i] / std::sqrt(squares / 30 + 1e-5) * scale[i % 30]);
+    }
+    const double tolerance = type == DataType::f16 ? 4e-3 : 1e-5;
+    expect_op(node_of("RMSNormalization", {}, 23), {x, tensor(type, {30}, scale)}, {tensor(type, {2, 30}, y)},
+              tolerance, tolerance);
+  }
+}
+
+// Rows of halves that are widened once, and longer ones.
+TEST(InstanceNormalization, OfHalves) {
+  for (const std::int64_t size : {1, 7, 1023, 1500}) {
+    SCOPED_TRACE(size);
+    const std::vector<double> values = spread(2 * 3 * size, -3, 5), scale = {1, 2, 3}, bias = {-1, 0, 0.5};
+    Normalized n = normalized(values, 6, 1e-5, [&](std::size_t i) { return i / size; });
+    for (std::size_t i = 0; i < values.size(); ++i) n.y[i] = n.y[i] * scale[i / size % 3] + bias[i / size % 3];
+    for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16}) {
+      const double tolerance = type == DataType::f32 ? 2e-5 : type == DataType::f16 ? 2e-2 : 0.15;
+      expect_op(node_of("InstanceNormalization"),
+                {tensor(type, {2, 3, size}, values), tensor(type, {3}, scale), tensor(type, {3}, bias)},
+                {tensor(type, {2, 3, size}, n.y)}, tolerance, tolerance);
+    }
+  }
+}
+
 TEST(InstanceNormalization, BothLayouts) {
   const Dims dims = {2, 35, 3, 4};
   const std::vector<double> values = spread(2 * 35 * 12, -3, 5), scale = spread(35, 1, 2), bias = spread(35, -1, 1);
