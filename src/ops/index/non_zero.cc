@@ -15,19 +15,24 @@ std::int64_t count_nonzero(const T* x, std::int64_t elements) {
   return count;
 }
 
-// `y` has a row of `columns` for each dim, one for a scalar.
+// `y` has a row of `columns` for each dim, one for a scalar. What is found in a line of x differs in the last
+// coordinate alone. No branch of the loop along it depends on the elements: it writes each coordinate where the next
+// one found goes.
 template <class T>
 void write_coordinates(const TensorDesc& x, const T* values, std::int64_t columns, std::int64_t* y) {
-  std::int64_t column = 0;
-  for (std::int64_t i = 0; i < x.elements(); ++i) {
-    if (static_cast<Compute<T>>(values[i]) == Compute<T>(0)) continue;
-    std::int64_t rest = i;
-    for (int d = x.rank() - 1; d >= 0; --d) {
-      y[d * columns + column] = rest % x.dims[d];
-      rest /= x.dims[d];
+  const int last = std::max(x.rank(), 1) - 1;
+  const std::int64_t size = x.rank() == 0 ? 1 : x.dims[last];
+  Dims line(static_cast<std::size_t>(last), 0);  // its coordinates
+  for (std::int64_t column = 0; column < columns; values += size) {
+    const std::int64_t first = column;
+    for (std::int64_t i = 0; i < size && column < columns; ++i) {
+      y[last * columns + column] = i;
+      column += static_cast<Compute<T>>(values[i]) != Compute<T>(0) ? 1 : 0;
     }
-    if (x.rank() == 0) y[column] = 0;
-    ++column;
+    for (int d = 0; d < last; ++d) {
+      for (std::int64_t found = first; found < column; ++found) y[d * columns + found] = line[d];
+    }
+    for (int d = last - 1; d >= 0 && ++line[d] == x.dims[d]; --d) line[d] = 0;
   }
 }
 

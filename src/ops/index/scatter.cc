@@ -2,6 +2,7 @@
 // or reduced. Updates are applied in the order of the indices on one thread, so repeated indices give one answer.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "ops/indexing.h"
@@ -169,6 +170,10 @@ class ScatterND final : public Operator {
                 at = at * picked[k] + (value < 0 ? value + picked[k] : value);
               }
               T* to = static_cast<T*>(out[0]) + at * block;
+              if (reduction == Reduction::none) {
+                std::copy_n(updates + i * block, block, to);
+                continue;
+              }
               for (std::int64_t j = 0; j < block; ++j) to[j] = combine(reduction, to[j], updates[i * block + j]);
             }
             return {};

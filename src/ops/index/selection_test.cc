@@ -1,5 +1,6 @@
 // Operators whose results are chosen by value: TopK, OneHot, Range, NonMaxSuppression, NonZero, Unique.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -49,6 +50,25 @@ TEST(TopK, OfLongLines) {
                   {tensor(type, {2, k}, best), longs({2, k}, at)}, 0, 0);
       }
     }
+  }
+}
+
+TEST(TopK, OfIntegersToTheirLimits) {
+  constexpr std::int64_t kSize = 40;
+  for (const DataType type : {DataType::s8, DataType::u8, DataType::s32, DataType::u32, DataType::s64}) {
+    const bool is_unsigned = type == DataType::u8 || type == DataType::u32;
+    const double most = std::exp2(8 * static_cast<double>(size_of(type)) - (is_unsigned ? 0 : 1)) - 1;
+    const double largest = std::min(most, 9e15), least = is_unsigned ? 0 : -largest - 1;
+    std::vector<double> values(kSize, 7), best(kSize, 7), at(kSize);
+    values[30] = best[0] = largest;
+    values[3] = best[kSize - 1] = least;
+    for (std::int64_t i = 0, place = 1; i < kSize; ++i) {
+      if (i != 30 && i != 3) at[place++] = static_cast<double>(i);
+    }
+    at[0] = 30;
+    at[kSize - 1] = 3;
+    expect_op(node_of("TopK", {}, 11, 2), {tensor(type, {kSize}, values), longs({1}, {kSize})},
+              {tensor(type, {kSize}, best), longs({kSize}, at)}, 0, 0);
   }
 }
 
@@ -126,6 +146,10 @@ TEST(NonMaxSuppression, DropsWhatOverlaps) {
 TEST(NonZero, Coordinates) {
   expect_op(node_of("NonZero"), {floats({2, 2}, {1, 0, 2, -3})}, {longs({2, 3}, {0, 1, 1, 0, 0, 1})});
   expect_op(node_of("NonZero"), {tensor(DataType::boolean, {3}, {0, 0, 0})}, {longs({1, 0}, {})});
+  expect_op(node_of("NonZero"), {tensor(DataType::f16, {2, 3, 2}, {0, 0, 0, 1, 0, 0, 1, 1, 0, 0, 0, -0.0})},
+            {longs({3, 3}, {0, 1, 1, 1, 0, 0, 1, 0, 1})});
+  expect_op(node_of("NonZero"), {floats({}, {2})}, {longs({1, 1}, {0})});
+  expect_op(node_of("NonZero"), {floats({}, {0})}, {longs({1, 0}, {})});
 }
 
 TEST(Unique, ElementsAndSlices) {

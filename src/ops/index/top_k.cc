@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <numeric>
 
 #include "ops/math_types.h"
@@ -54,7 +55,7 @@ bool is_better(C a, C b) {
 template <bool kLargest, class C>
 class Best {
  public:
-  static constexpr std::int64_t kMost = 32;
+  static constexpr std::int64_t kMost = 32, kShort = 32;
 
   explicit Best(std::int64_t k) : k_(k) {}
 
@@ -75,7 +76,7 @@ class Best {
     std::int64_t i = 0;
     for (; i < std::min(k_, size); ++i) take(static_cast<C>(x[i * step]), i);
     if constexpr (has_row_functions<T>) {
-      if (functions != nullptr && step == 1) {
+      if (functions != nullptr && step == 1 && size > kShort) {
         const auto next = [&](std::int64_t from) {
           return functions->next_better(kLargest, float_type<T>, x, from, size, values_[k_ - 1]);
         };
@@ -94,9 +95,24 @@ class Best {
   std::array<std::int64_t, kMost> indices_;
 };
 
+constexpr std::uint64_t kLow = 0xffffffff;
+
+// A number of at most 32 bits as an unsigned one: the larger the larger, all NaNs the largest, both zeros the same.
+template <class C>
+std::uint32_t ordered(C value) {
+  constexpr std::uint32_t kSign = 0x80000000;
+  if constexpr (std::is_same_v<C, float>) {
+    if (value != value) return kSign | (kSign - 1);
+    const auto bits = std::bit_cast<std::uint32_t>(value + 0.0F);  // -0 becomes 0
+    return (bits & kSign) != 0 ? ~bits : bits | kSign;
+  } else {
+    return static_cast<std::uint32_t>(value) + (std::is_signed_v<C> ? kSign : 0);
+  }
+}
+
 template <bool kLargest, class T>
 void select(const Reductions* functions, const T* x, std::int64_t step, std::int64_t size, std::int64_t k,
-            std::vector<std::int64_t>& order, T* values, std::int64_t* indices, std::int64_t to_step) {
+            std::vector<std::uint64_t>& order, T* values, std::int64_t* indices, std::int64_t to_step) {
   using C = Compute<T>;
   const auto put = [&](std::int64_t i, std::int64_t from) {
     if (values != nullptr) values[i * to_step] = x[from * step];
@@ -109,12 +125,26 @@ void select(const Reductions* functions, const T* x, std::int64_t step, std::int
     return;
   }
   order.resize(size);
+  if constexpr (sizeof(T) <= sizeof(std::uint32_t)) {
+    // Each with its index as one number, which orders them.
+    for (std::int64_t i = 0; i < size; ++i) {
+      const std::uint64_t key = ordered(static_cast<C>(x[i * step]));
+      order[i] = (kLargest ? ~key & kLow : key) << 32 | static_cast<std::uint64_t>(i);
+    }
+    if (k < size) std::nth_element(order.begin(), order.begin() + k, order.end());
+    std::sort(order.begin(), order.begin() + k);
+    for (std::int64_t i = 0; i < k; ++i) put(i, static_cast<std::int64_t>(order[i] & kLow));
+    return;
+  }
   std::iota(order.begin(), order.end(), 0);
-  std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](std::int64_t i, std::int64_t j) {
-    const C a = static_cast<C>(x[i * step]), b = static_cast<C>(x[j * step]);
+  const auto before = [&](std::uint64_t i, std::uint64_t j) {
+    const C a = static_cast<C>(x[static_cast<std::int64_t>(i) * step]);
+    const C b = static_cast<C>(x[static_cast<std::int64_t>(j) * step]);
     return is_better<kLargest>(a, b) || (i < j && !is_better<kLargest>(b, a));
-  });
-  for (std::int64_t i = 0; i < k; ++i) put(i, order[i]);
+  };
+  if (k < size) std::nth_element(order.begin(), order.begin() + k, order.end(), before);
+  std::sort(order.begin(), order.begin() + k, before);
+  for (std::int64_t i = 0; i < k; ++i) put(i, static_cast<std::int64_t>(order[i]));
 }
 
 class TopK final : public Operator {
@@ -153,7 +183,7 @@ class TopK final : public Operator {
           node,
           [=](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
             parallel_for(context, count, size * 8, [&](std::int64_t begin, std::int64_t end) {
-              std::vector<std::int64_t> order;
+              std::vector<std::uint64_t> order;
               lines.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {
                 for (std::int64_t i = 0; i < run; ++i) {
                   const std::int64_t to = at[0] + i * lines.inner_stride(0);

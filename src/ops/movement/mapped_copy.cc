@@ -43,6 +43,7 @@ MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std
       const std::int64_t index = map(d, i);
       offsets[i] = index < 0 ? -1 : index * x.strides[d];
     }
+    if (y.dims[d] == 1 && offsets[0] == 0) continue;
     dims_.push_back(y.dims[d]);
     strides_.push_back(y.strides[d]);
     offsets_.push_back(std::move(offsets));
@@ -64,9 +65,9 @@ MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std
   for (std::size_t d = 0; d + 1 < dims_.size(); ++d) rows_ *= dims_[d];
 }
 
-// Short ones only, and where rows are left that threads can share.
+// Short ones only, and where rows are left that threads can share, unless these are so short that one thread is faster.
 void MappedCopy::merge_inner_dims() {
-  constexpr std::int64_t kMostBytes = 512, kLeastRows = 4;
+  constexpr std::int64_t kMostBytes = 512, kLeastRows = 4, kTinyBytes = 16;
   const auto stays_together = [&] {
     const Dims& inner = offsets_.back();
     for (std::size_t i = 0; i < inner.size(); ++i) {
@@ -79,8 +80,8 @@ void MappedCopy::merge_inner_dims() {
     const bool packed = strides_.back() == group_ && strides_[strides_.size() - 2] == size;
     const std::int64_t rows =
         std::accumulate(dims_.begin(), dims_.end() - 2, std::int64_t{1}, std::multiplies<std::int64_t>());
-    if (!packed || rows < kLeastRows || size * static_cast<std::int64_t>(element_size_) > kMostBytes) return;
-    if (!stays_together()) return;
+    const std::int64_t bytes = size * static_cast<std::int64_t>(element_size_);
+    if (!packed || bytes > (rows < kLeastRows ? kTinyBytes : kMostBytes) || !stays_together()) return;
     group_ = size;
     dims_.pop_back();
     strides_.pop_back();

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <tuple>
 
 #include "ops/math_types.h"
 #include "ops/operator_row.h"
@@ -151,10 +152,13 @@ struct Run {
   const C *scale, *zero;  // of an element, `step` apart
   std::int64_t step;
 };
-// Calls body(Run) until all elements had theirs.
+constexpr std::int64_t kShortWithParameters = 16;
+
+// Calls body(Run) until all elements had theirs. Short runs with a parameter each that follow one another are one, with
+// a parameter for each element.
 template <class C>
 void each_run(const std::vector<Piece>& pieces, std::size_t x_bytes, std::size_t y_bytes, DataType scale_type,
-              DataType zero_type, std::span<const void* const> in, void* out, std::int64_t cost,
+              DataType zero_type, std::span<const void* const> in, void* out, std::int64_t cost, std::int64_t short_run,
               const ExecContext& context, FunctionRef<void(const Run<C>& run)> body) {
   const void* zeros = in.size() > 2 ? in[2] : nullptr;
   const auto* x = static_cast<const std::byte*>(in[0]);
@@ -163,12 +167,37 @@ void each_run(const std::vector<Piece>& pieces, std::size_t x_bytes, std::size_t
   for (const Piece& piece : pieces) {
     const std::int64_t ys = piece.loop.inner_stride(0), xs = piece.loop.inner_stride(1);
     const std::int64_t ps = piece.loop.inner_stride(2);
+    const bool joins = xs == 1 && ys == 1 && piece.loop.inner_size() <= (ps == 0 ? short_run : kShortWithParameters);
     parallel_for(context, piece.loop.elements(), cost, [&](std::int64_t begin, std::int64_t end) {
+      const auto at_element = [&](std::int64_t from, std::int64_t to, std::int64_t n, const C* scale, const C* zero,
+                                  std::int64_t step) -> Run<C> {
+        return {x + (piece.x + from) * x_size, xs, y + (piece.y + to) * y_size, ys, n, scale, zero, step};
+      };
+      if (joins) {
+        std::array<C, kRowChunk> scale, zero;
+        std::int64_t from = 0, to = 0, held = 0;
+        const auto flush = [&] {
+          if (held > 0) body(at_element(from, to, held, scale.data(), zero.data(), 1));
+          held = 0;
+        };
+        piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+          if (held > 0 && (at[1] != from + held || at[0] != to + held || held + count > kRowChunk)) flush();
+          if (held == 0) std::tie(from, to) = std::pair(at[1], at[0]);
+          const std::int64_t some = ps == 0 ? 1 : count, first = piece.parameter + at[2];
+          read_parameters(scale_type, in[1], first, ps, some, scale.data() + held);
+          read_parameters(zero_type, zeros, first, ps, some, zero.data() + held);
+          for (std::int64_t i = some; i < count; ++i) {
+            scale[held + i] = scale[held];
+            zero[held + i] = zero[held];
+          }
+          held += count;
+        });
+        return flush();
+      }
       piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
         with_parameters<C>(scale_type, in[1], zero_type, zeros, piece.parameter + at[2], ps, count,
                            [&](std::int64_t start, std::int64_t n, const C* scale, const C* zero, std::int64_t step) {
-                             body({x + (piece.x + at[1] + start * xs) * x_size, xs,
-                                   y + (piece.y + at[0] + start * ys) * y_size, ys, n, scale, zero, step});
+                             body(at_element(at[1] + start * xs, at[0] + start * ys, n, scale, zero, step));
                            });
       });
     });
@@ -212,6 +241,8 @@ void store_real(bool vectors, const C* values, const Run<C>& run) {
 }
 
 class QuantizeLinear final : public Operator {
+  static constexpr std::int64_t kShortRun = 4;  // an element with a scale of its own is divided by it alone
+
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 3));
@@ -245,17 +276,18 @@ class QuantizeLinear final : public Operator {
           dispatch<kQuantized>(zero_type, []<class Q>(Tag<Q>) -> StoreQuantized<C> { return store_quantized<Q, C>; });
       const std::size_t x_bytes = size_of(inputs[0].desc.type), y_bytes = size_of(zero_type);
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
-        each_run<C>(pieces, x_bytes, y_bytes, scale_type, zero_type, in, out[0], 4, context, [&](const Run<C>& run) {
-          std::array<C, kRowChunk> buffer;
-          const C* values = load_values(vectors, run, buffer.data());
-          if constexpr (std::is_same_v<C, float>) {
-            if (vectors && contains(kSmallIntegers, zero_type) && run.step == 0 && run.y_stride == 1) {
-              return quantize_row(zero_type, values, *run.scale, static_cast<std::int32_t>(*run.zero), run.y,
-                                  run.count);
-            }
-          }
-          store(values, run, saturate != 0);
-        });
+        each_run<C>(pieces, x_bytes, y_bytes, scale_type, zero_type, in, out[0], 4, kShortRun, context,
+                    [&](const Run<C>& run) {
+                      std::array<C, kRowChunk> buffer;
+                      const C* values = load_values(vectors, run, buffer.data());
+                      if constexpr (std::is_same_v<C, float>) {
+                        if (vectors && contains(kSmallIntegers, zero_type) && run.step == 0 && run.y_stride == 1) {
+                          return quantize_row(zero_type, values, *run.scale, static_cast<std::int32_t>(*run.zero),
+                                              run.y, run.count);
+                        }
+                      }
+                      store(values, run, saturate != 0);
+                    });
         return {};
       });
     };
@@ -266,6 +298,8 @@ class QuantizeLinear final : public Operator {
 };
 
 class DequantizeLinear final : public Operator {
+  static constexpr std::int64_t kShortRun = 16;
+
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 3));
@@ -295,24 +329,25 @@ class DequantizeLinear final : public Operator {
       const std::size_t x_bytes = size_of(zero_type), y_bytes = size_of(outputs[0].type);
       const bool integer_rows = vectors && contains(kSmallIntegers, zero_type) && outputs[0].type == DataType::f32;
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
-        each_run<C>(pieces, x_bytes, y_bytes, scale_type, zero_type, in, out[0], 2, context, [&](const Run<C>& run) {
-          const C *scale = run.scale, *zero = run.zero;
-          if constexpr (std::is_same_v<C, float>) {
-            if (integer_rows && run.step == 0 && run.x_stride == 1 && run.y_stride == 1) {
-              return avx2::dequantize_row(zero_type, run.x, *scale, static_cast<std::int32_t>(*zero),
-                                          reinterpret_cast<float*>(run.y), run.count);
-            }
-          }
-          std::array<C, kRowChunk> buffer;
-          const C* values = load_values(vectors, run, buffer.data());
-          if (run.step == 0) {
-            const C a = *scale, b = *zero;
-            for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = (values[i] - b) * a;
-          } else {
-            for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = (values[i] - zero[i]) * scale[i];
-          }
-          store(vectors, buffer.data(), run);
-        });
+        each_run<C>(pieces, x_bytes, y_bytes, scale_type, zero_type, in, out[0], 2, kShortRun, context,
+                    [&](const Run<C>& run) {
+                      const C *scale = run.scale, *zero = run.zero;
+                      if constexpr (std::is_same_v<C, float>) {
+                        if (integer_rows && run.step == 0 && run.x_stride == 1 && run.y_stride == 1) {
+                          return avx2::dequantize_row(zero_type, run.x, *scale, static_cast<std::int32_t>(*zero),
+                                                      reinterpret_cast<float*>(run.y), run.count);
+                        }
+                      }
+                      std::array<C, kRowChunk> buffer;
+                      const C* values = load_values(vectors, run, buffer.data());
+                      if (run.step == 0) {
+                        const C a = *scale, b = *zero;
+                        for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = (values[i] - b) * a;
+                      } else {
+                        for (std::int64_t i = 0; i < run.count; ++i) buffer[i] = (values[i] - zero[i]) * scale[i];
+                      }
+                      store(vectors, buffer.data(), run);
+                    });
         return {};
       });
     };

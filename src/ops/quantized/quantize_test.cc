@@ -62,6 +62,29 @@ TEST(Quantize, AnAxis) {
   expect_refused(node_of("QuantizeLinear", {{"axis", std::int64_t{4}}}), {x, scale, zero}, "axis=4");
 }
 
+// Rows of a few elements, each with a scale of its own, are read several at a time.
+TEST(Quantize, RowsOfAFewElements) {
+  for (const std::int64_t size : {1, 2, 3, 4, 7, 16, 17}) {
+    SCOPED_TRACE(size);
+    constexpr std::int64_t kImages = 2, kRows = 150;
+    std::vector<double> whole, real, scale, zero;
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      scale.push_back(static_cast<double>(row % 5 + 1) / 4);
+      zero.push_back(static_cast<double>(row % 7));
+    }
+    for (std::int64_t i = 0; i < kImages * kRows * size; ++i) {
+      const auto row = static_cast<std::size_t>(i / size % kRows);
+      whole.push_back(static_cast<double>(i * 31 % 256));
+      real.push_back((whole.back() - zero[row]) * scale[row]);
+    }
+    const Dims dims = {kImages, kRows, size};
+    const HostTensor bytes = tensor(DataType::u8, dims, whole), factors = floats({kRows}, scale);
+    const HostTensor zeros = tensor(DataType::u8, {kRows}, zero);
+    expect_op(node_of("DequantizeLinear"), {bytes, factors, zeros}, {floats(dims, real)});
+    expect_op(node_of("QuantizeLinear"), {floats(dims, real), factors, zeros}, {bytes});
+  }
+}
+
 TEST(Quantize, Blocks) {
   const std::map<std::string, Attribute> attributes{{"axis", std::int64_t{1}}, {"block_size", std::int64_t{2}}};
   const HostTensor x = floats({3, 4}, {6, 12, 50, 5, 50, 1, 4, 7, 1, 20, 4, 12});
