@@ -1,12 +1,12 @@
 """Operators alone, beside ONNX Runtime: over axes, ranks 3 to 5, odd sizes and element types.
 
-    python bench/op_sweep.py [--forms GLOB ...] [--threads 1] [--rounds 5] [--seconds 0.02] [--output FILE]
+    python bench/op_sweep.py [--forms GLOB ...] [--threads 1] [--rounds 5] [--seconds 0.02] [--output FILE] [--random COUNT [--seed 1]]
 
 Each form is a model of one operator whose input has about half a million elements, run by both in one process and in turns. What counts is
 the median over the rounds of ONNX Runtime's time over Convoy's; each round gives both one block of runs that lasts about `seconds`. Forms of
 bf16, which ONNX Runtime does not run on processors, are compared with its time in f32. Convoy's inputs
 and outputs lie in memory of the caller's, as the C interface has it: Python's run copies what ONNX Runtime hands out. A form is named operator/what/dims/type. Outputs are
-compared, too. --output keeps the file's rows of forms that are not run. Exit 1 where outputs differ or a ratio is below 0.97.
+compared, too. --random takes COUNT forms that random_forms.py draws by the seed instead. --output keeps the file's rows of forms that are not run. Exit 1 where outputs differ or a ratio is below 0.97.
 
 Each form is also compared with what it could take at best, `floor_us`: a copy of as many bytes as it reads and writes, by numpy in the same
 rounds, or where that is more its arithmetic. That is known of products (their multiplications and additions at the rate of a large product of
@@ -35,6 +35,7 @@ CONVOY = os.environ.get("CONVOY", str(ROOT / "build/bin/convoy"))
 sys.path.insert(0, str(ROOT / "python"))
 os.environ.setdefault("CONVOY_LIBRARY", str(ROOT / "build/lib/libconvoy.so"))
 
+import random_forms  # noqa: E402  pylint: disable=wrong-import-position
 import convoy  # noqa: E402  pylint: disable=wrong-import-position
 from convoy import _c  # noqa: E402  pylint: disable=wrong-import-position
 import onnxruntime  # noqa: E402  pylint: disable=wrong-import-position
@@ -71,7 +72,7 @@ REASONS = (  # why forms take more than MOST_FLOORS: the first pattern that fits
 LINE, MAP, VOLUME = (8, 197, 331), (1, 91, 73, 79), (2, 12, 19, 31, 37)  # ranks 3, 4 and 5, nothing a multiple of a vector
 EVEN = (1, 64, 96, 96)
 RANDOM = np.random.default_rng(0)
-forms = {}  # name: (type, dims, operator, more inputs, outputs' types, attributes, opset)
+forms = {}  # name: (type, dims, operator, more inputs, outputs' types, attributes, opset, how many of the more inputs are fed)
 
 
 def values(kind, dims):
@@ -80,11 +81,12 @@ def values(kind, dims):
         return RANDOM.random(dims) < 0.5
     if kind in FLOATS:
         return (np.abs(RANDOM.standard_normal(dims)) + 0.1).astype(dtype)
-    return RANDOM.integers(0, 100, dims).astype(dtype)
+    return RANDOM.integers(1, 100, dims).astype(dtype)
 
 
-def add(op, what, dims, kind="f32", inputs=(), outputs=None, opset=21, **attributes):
-    forms[f"{op}/{what}/{'x'.join(map(str, dims))}/{kind}"] = (kind, dims, op, inputs, outputs or [kind], attributes, opset)
+def add(op, what, dims, kind="f32", inputs=(), outputs=None, opset=21, fed=0, **attributes):
+    forms[f"{op}/{what}/{'x'.join(map(str, dims))}/{kind}"] = (kind, dims, op, [np.asarray(value) for value in inputs], outputs or [kind], attributes,
+                                                          opset, fed)
 
 
 def ints(*numbers):
@@ -208,15 +210,18 @@ def make_forms():
         add("Pow", str(power), LINE, inputs=[np.float32(power)])
 
 
-def model_of(kind, dims, op, inputs, outputs, attributes, opset):
+def model_of(kind, dims, op, inputs, outputs, attributes, opset, fed):
     names = [f"i{i}" for i in range(len(inputs))]
     if op == "Resize":
         names = ["", *names[1:]] if opset > 13 else names
     node = helper.make_node(op, ["c" if op != "Where" else "x", *names], [f"y{i}" for i in range(len(outputs))], **attributes)
     node.input[0] = "x"
-    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TYPES[kind][0], dims)],
+    graph = helper.make_graph([node], "g",
+                              [helper.make_tensor_value_info("x", TYPES[kind][0], dims),
+                               *(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+                                 for name, value in zip(names[:fed], inputs))],
                               [helper.make_tensor_value_info(f"y{i}", TYPES[each][0], None) for i, each in enumerate(outputs)],
-                              [numpy_helper.from_array(np.asarray(value), name) for name, value in zip(names, inputs) if name])
+                              [numpy_helper.from_array(value, name) for name, value in [*zip(names, inputs)][fed:] if name])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10).SerializeToString()
 
 
@@ -282,28 +287,30 @@ def arithmetic(op, dims, inputs, outputs, attributes):
 
 
 def row_of(name, options):
-    kind, dims, op, inputs, outputs, attributes, opset = forms[name]
+    kind, dims, op, inputs, outputs, attributes, opset, fed = forms[name]
     their_kind = "f32" if kind == "bf16" else kind
     x = values(kind, dims).astype(TYPES[their_kind][1])
-    as_theirs = [value.astype(np.float32) if np.asarray(value).dtype == ml_dtypes.bfloat16 else value for value in inputs]
+    as_theirs = [value.astype(np.float32) if value.dtype == ml_dtypes.bfloat16 else value for value in inputs]
     their_outputs = ["f32" if each == "bf16" else each for each in outputs]
-    ours = convoy.Network(model_of(kind, dims, op, inputs, outputs, attributes, opset), threads=options.threads, database=False)
+    ours = convoy.Network(model_of(kind, dims, op, inputs, outputs, attributes, opset, fed), threads=options.threads, database=False)
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads, settings.log_severity_level = options.threads, ERRORS_ONLY
-    theirs = onnxruntime.InferenceSession(model_of(their_kind, dims, op, as_theirs, their_outputs, attributes, opset), settings,
+    theirs = onnxruntime.InferenceSession(model_of(their_kind, dims, op, as_theirs, their_outputs, attributes, opset, fed), settings,
                                           providers=["CPUExecutionProvider"])
-    feeds = {"convoy": {"x": x.astype(TYPES[kind][1])}, "onnxruntime": {"x": x}}
-    session = ours.prepare([dims])
+    more = inputs[:fed]
+    feeds = {"convoy": {"x": x.astype(TYPES[kind][1]), **{f"i{i}": value for i, value in enumerate(more)}},
+             "onnxruntime": {"x": x, **{f"i{i}": value for i, value in enumerate(as_theirs[:fed])}}}
+    session = ours.prepare([dims, *(value.shape for value in more)])
     results = {"convoy": list(session.run(feeds["convoy"]).values()), "onnxruntime": theirs.run(None, feeds["onnxruntime"])}
-    given = aligned(feeds["convoy"]["x"])
+    given = [aligned(value) for value in feeds["convoy"].values()]
     made = [aligned(result) for result in results["convoy"]]
-    pointers = (ctypes.c_void_p * 1)(given.ctypes.data)
+    pointers = (ctypes.c_void_p * len(given))(*[array.ctypes.data for array in given])
     buffers = (_c.Buffer * len(made))(*[_c.Buffer(array.ctypes.data, array.nbytes) for array in made])
     wrong = any(map(differ, results["convoy"], results["onnxruntime"], [TYPES[kind][2]] * len(outputs)))
 
     def run_ours():
         start = time.perf_counter()
-        _c.library.convoy_session_execute_into(session._handle, pointers, 1, buffers, len(made), None)
+        _c.library.convoy_session_execute_into(session._handle, pointers, len(given), buffers, len(made), None)
         return time.perf_counter() - start
 
     def run_theirs():
@@ -311,7 +318,7 @@ def row_of(name, options):
         theirs.run(None, feeds["onnxruntime"])
         return time.perf_counter() - start
 
-    moved = given.nbytes + sum(array.nbytes for array in made) + sum(np.asarray(value).nbytes for value in inputs)
+    moved = sum(array.nbytes for array in given + made) + sum(value.nbytes for value in inputs[fed:])
     source, target = np.zeros(moved // 2, np.uint8), np.zeros(moved // 2, np.uint8)
 
     def run_copy():
@@ -319,6 +326,9 @@ def row_of(name, options):
         ctypes.memmove(target.ctypes.data, source.ctypes.data, moved // 2)
         return time.perf_counter() - start
 
+    status = _c.library.convoy_session_execute_into(session._handle, pointers, len(given), buffers, len(made), None)
+    if status != 0:
+        raise RuntimeError(f"Convoy's run into the caller's memory fails with status {status}")
     runs = {"convoy": run_ours, "onnxruntime": run_theirs, "copy": run_copy}
     times = {library: [] for library in runs}
     for i in range(options.rounds):
@@ -339,10 +349,15 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.02)
+    parser.add_argument("--random", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--remark", default="")
     parser.add_argument("--output", type=pathlib.Path)
     options = parser.parse_args()
-    make_forms()
+    if options.random:
+        random_forms.draw(options.random, options.seed, add, values)
+    else:
+        make_forms()
     options.peak = peak_rate()
     print(f"{options.peak / 1e9:.0f} GFLOP/s of f32 on one thread")
     rows = {}
@@ -356,7 +371,7 @@ def main():
         except convoy.Unsupported as refusal:
             print(f"{name}: Convoy refuses it, {refusal}", flush=True)
         except Exception as error:  # pylint: disable=broad-except  # onnxruntime's have no common class
-            print(f"{name}: ONNX Runtime refuses it, {str(error).splitlines()[0][:120]}", flush=True)
+            print(f"{name}: not compared, {str(error).splitlines()[0][:120]}", flush=True)
     rows = sorted(rows.values(), key=lambda row: row["onnxruntime_over_convoy"])
     for row in rows:
         print(f"{row['form']:56} x{row['onnxruntime_over_convoy']:7.2f}  convoy {row['convoy_us']:9.1f} us  onnxruntime "
@@ -371,7 +386,8 @@ def main():
         commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
         doctor = json.loads(subprocess.run([CONVOY, "doctor", "--json"], capture_output=True, text=True, check=True).stdout)
         document = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-                    "command": f"python bench/op_sweep.py --threads {options.threads} --rounds {options.rounds} --seconds {options.seconds:g}",
+                    "command": f"python bench/op_sweep.py --threads {options.threads} --rounds {options.rounds} --seconds {options.seconds:g}"
+                               + (f" --random {options.random} --seed {options.seed}" if options.random else ""),
                     "commit": commit, "device": doctor["processor"], "versions": {**doctor["libraries"], "onnxruntime": onnxruntime.__version__},
                     "remark": options.remark, "below": len(low), "above_floors": len(far), "gflops": round(options.peak / 1e9, 1), "rows": []}
         text = json.dumps(document, indent=1)
