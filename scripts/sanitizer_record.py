@@ -26,6 +26,13 @@ def conformance(path):
     }
 
 
+def random_graphs(path):
+    if not path.exists():
+        return {"wrong": "the script ended without a document"}
+    document = json.loads(path.read_text())
+    return {key: document[key] for key in ("graphs", "runs", "wrong")}
+
+
 folder, commit = pathlib.Path(sys.argv[1]), sys.argv[2]
 doctor = json.loads(subprocess.run([folder / "bin/convoy", "doctor", "--json"], capture_output=True, text=True).stdout)
 compiler = subprocess.run(["c++", "--version"], capture_output=True, text=True).stdout.splitlines()[0]
@@ -39,11 +46,12 @@ record = {
     "versions": doctor["libraries"],
     "tests": tests(folder / "tests.xml"),
     **{name: conformance(folder / f"{name}.json") for name in ("conformance", "models")},
+    "random_graphs": random_graphs(folder / "random_graphs.json"),
 }
 target = pathlib.Path(f"bench/results/sanitizers-{datetime.date.today()}.json")
 target.write_text(json.dumps(record, indent=1) + "\n")
 print(f"recorded in {target}")
-clean = not record["tests"]["not_passed"] and all(
+clean = not record["tests"]["not_passed"] and record["random_graphs"]["wrong"] == 0 and all(
     not record[name] or not record[name]["unexpected"] for name in ("conformance", "models")
 )
 print("clean" if clean else json.dumps(record, indent=1))

@@ -12,11 +12,15 @@ results, commit = sys.argv[1:]
 
 
 def program(case):
-    ran = re.search(r"\[==========\] (\d+) tests? .* ran", case.findtext("system-out", ""))
+    def count(how):
+        found = re.search(rf"^\[ +{how} +\] (\d+) tests?", case.findtext("system-out", ""), re.MULTILINE)
+        return int(found[1]) if found else 0
+
     return {
         "name": case.get("name"),
         "passed": case.get("status") == "run",
-        "tests": int(ran[1]) if ran else 0,
+        "tests": count("PASSED") + count("FAILED"),
+        "skipped": count("SKIPPED"),
         "seconds": float(case.get("time")),
     }
 
