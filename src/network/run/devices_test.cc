@@ -32,6 +32,9 @@ T* shown(T* pointer) {
   return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(pointer) & ~kHidden);
 }
 
+// How often the thread is in the made-up device at the moment.
+thread_local int entered = 0;
+
 struct Log {
   int copies_in = 0, copies_out = 0, executions = 0;
   std::size_t allocated = 0;
@@ -83,7 +86,9 @@ class FakeDevice final : public Device {
   Result<std::unique_ptr<Queue>> make_queue(int) const override {
     return std::unique_ptr<Queue>(std::make_unique<FakeQueue>(log_));
   }
-  Result<std::shared_ptr<void>> enter() const override { return std::shared_ptr<void>(); }
+  Result<std::shared_ptr<void>> enter() const override {
+    return std::shared_ptr<void>(&++entered, [](void*) { --entered; });
+  }
   Result<void> check_pointer(const void* pointer, std::string_view field) const override {
     if (pointer != shown(pointer)) return {};
     return Error{ErrorCode::invalid_argument, std::string(field) + " is the processor's"};
@@ -95,7 +100,7 @@ class FakeDevice final : public Device {
   Log& log_;
 };
 
-// Computes there, with the oracle.
+// Computes there, with the oracle. It is planned by a thread that has entered the device, as libraries of GPUs want it.
 class EngineThere final : public Engine {
  public:
   explicit EngineThere(Log& log) : log_(log) {
@@ -107,6 +112,7 @@ class EngineThere final : public Engine {
   double predict_seconds(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return 1e-6; }
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
                                          const PlanRequest&) const override {
+    if (entered == 0) return Error{ErrorCode::internal, "planned outside of the device"};
     CONVOY_TRY(auto right, reference_engine().plan(problem, {}, {}));
     return std::unique_ptr<ConvPlan>(std::make_unique<Plan>(std::move(right), log_));
   }

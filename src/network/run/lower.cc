@@ -509,9 +509,16 @@ class Lowering {
   };
   Result<void> make_side_by_side() {
     std::vector<Result<void>> done(later_.size());
-    side_by_side(later_.size(), [&](std::size_t i) { done[i] = later_[i].make(program().steps[later_[i].step]); });
+    side_by_side(later_.size(), [&](std::size_t i) { done[i] = make(later_[i]); });
     for (const Result<void>& each : done) CONVOY_CHECK(each);
     return {};
+  }
+
+  // Libraries of its engines call the device on a thread that may never have.
+  Result<void> make(const Later& later) {
+    ProgramStep& step = program().steps[later.step];
+    CONVOY_TRY(const auto entered, makers_.places[static_cast<std::size_t>(step.place)].device->enter());
+    return later.make(step);
   }
 
   // Lifetimes, then places.
