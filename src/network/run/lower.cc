@@ -514,7 +514,7 @@ class Lowering {
     return {};
   }
 
-  // Libraries of its engines call the device on a thread that may never have.
+  // What engines call to plan needs the device on its thread.
   Result<void> make(const Later& later) {
     ProgramStep& step = program().steps[later.step];
     CONVOY_TRY(const auto entered, makers_.places[static_cast<std::size_t>(step.place)].device->enter());
