@@ -18,11 +18,12 @@ from convoy import _c
 __all__ = ["add_to", "get_ep_name", "get_library_path", "register"]
 
 _OLDEST = (1, 23, 2)  # that takes execution providers as libraries, and gives them a part of a graph
+_OLDEST_ON_GPUS = (1, 24)  # that takes operators of theirs
 
 
-def get_ep_name() -> str:
-    """The provider's name, as sessions are given it and as they list it."""
-    return "ConvoyExecutionProvider"
+def get_ep_name(device: str = "cpu") -> str:
+    """The provider's name, as sessions are given it and as they list it: on the processor, or on a GPU ("cuda", "cuda:1")."""
+    return "ConvoyExecutionProvider" if device == "cpu" else "ConvoyCUDAExecutionProvider"
 
 
 def get_library_path() -> str:
@@ -56,24 +57,36 @@ def register() -> None:
         raise RuntimeError(f"onnxruntime {runtime.__version__} can't load Convoy: {error}") from error
 
 
-def add_to(session_options: Any, **options: Any) -> None:
+def add_to(session_options: Any, *, device: str = "cpu", **options: Any) -> None:
     """Adds the provider, with these options, to an onnxruntime.SessionOptions: add_to(options, threads=2).
 
-    Versions before 1.25 take the provider so, and not yet by name.
+    Versions before 1.25 take the provider so, and not yet by name. `device` may be a GPU, "cuda" or "cuda:1".
+
+    Raises what convoy.Network does where there is no such device.
     """
     register()
     given = {name: str(int(value) if isinstance(value, bool) else value) for name, value in options.items()}
-    session_options.add_provider_for_devices(_devices(_runtime()), given)
+    session_options.add_provider_for_devices(_devices(_runtime(), device), given)
 
 
 def _runtime() -> Any:
     import onnxruntime  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-    version = tuple(int(part) for part in re.findall(r"\d+", onnxruntime.__version__)[:3])
-    if version < _OLDEST:
+    if _version(onnxruntime) < _OLDEST:
         raise ImportError(f"Convoy needs onnxruntime 1.23.2 or newer, this is {onnxruntime.__version__}")
     return onnxruntime
 
 
-def _devices(runtime: Any) -> Any:
-    return [device for device in runtime.get_ep_devices() if device.ep_name == get_ep_name()]
+def _version(runtime: Any) -> "tuple[int, ...]":
+    return tuple(int(part) for part in re.findall(r"\d+", runtime.__version__)[:3])
+
+
+def _devices(runtime: Any, device: str = "cpu") -> Any:
+    named = [each for each in runtime.get_ep_devices() if each.ep_name == get_ep_name(device)]
+    if device == "cpu":
+        return named
+    if _version(runtime) < _OLDEST_ON_GPUS:
+        raise ImportError(f"Convoy needs onnxruntime 1.24 or newer for device={device!r}, this is {runtime.__version__}")
+    _c.call(_c.library.convoy_load_device, device.encode())
+    name = "cuda:0" if device == "cuda" else device
+    return [each for each in named if each.ep_metadata.get("device") == name]

@@ -52,17 +52,18 @@ void append(void* text, const char* part, std::size_t bytes) { static_cast<std::
 
 }  // namespace
 
-Compiled::Compiled(const Api& api, const GraphModel& model, const ProviderOptions& options)
+Compiled::Compiled(const Api& api, const GraphModel& model, const ProviderOptions& options, const Gpu* gpu)
     : api_(api),
       options_(options),
+      gpu_(gpu),
       fixed_(model.fixed && !(options.max_error && model.plan.empty())),
       inputs_(model.inputs),
       outputs_(model.outputs),
       plan_(model.plan) {}
 
 Result<std::unique_ptr<Compiled>> Compiled::make(const Api& api, const GraphModel& model,
-                                                 const ProviderOptions& options) {
-  std::unique_ptr<Compiled> made(new Compiled(api, model, options));
+                                                 const ProviderOptions& options, const Gpu* gpu) {
+  std::unique_ptr<Compiled> made(new Compiled(api, model, options, gpu));
   CONVOY_CHECK(made->fixed_ ? made->make_fixed(model) : made->make_free(model));
   return made;
 }
@@ -94,6 +95,7 @@ Result<void> Compiled::make_fixed(const GraphModel& model) {
     CONVOY_CHECK(done(convoy_network_plan(network_.get(), given.data(), given.size(), &options, append, &plan)));
     plan_ = std::move(plan);
   }
+  detour_ = (*prepared)->detour;
   prepared_.push_back(std::move(*prepared));
   network_.reset();
   return {};
@@ -107,6 +109,7 @@ Result<void> Compiled::make_free(const GraphModel& model) {
     for (const TensorInfo& info : model.input_infos) shapes.push_back(likely(info));
     const auto prepared = prepare(std::move(shapes), false);
     if (!prepared.ok() && prepared.error().code == ErrorCode::unsupported) return prepared.error();
+    if (prepared.ok()) detour_ = (*prepared)->detour;
   }
   // Sizes that come later need them, and ONNX Runtime frees its own.
   network_.reset();
@@ -161,27 +164,65 @@ Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepare(std::vector<
     made->outputs.push_back(known ? std::optional(dims) : std::nullopt);
   }
   made->shapes = std::move(shapes);
+  // It says so before it looks at what it is given.
+  if (gpu_ != nullptr && convoy_session_enqueue(session, nullptr, 0, nullptr, 0, nullptr) == CONVOY_UNSUPPORTED) {
+    made->detour = convoy_error();
+  }
   return std::shared_ptr<const Prepared>(std::move(made));
 }
 
 // A size that is new is prepared beside runs of others; two threads that bring it at once may both prepare it.
-Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepared_for(std::vector<Dims> shapes,
-                                                                         std::span<const void* const> inputs) {
+Result<std::shared_ptr<const Compiled::Prepared>> Compiled::prepared_for(const Inputs& inputs, CUstream stream) {
+  if (fixed_) return prepared_.front();
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find(
-        prepared_, shapes, [](const auto& each) -> auto& { return each->shapes; });
+        prepared_, inputs.shapes, [](const auto& each) -> auto& { return each->shapes; });
     if (found != prepared_.end()) {
       prepared_.splice(prepared_.begin(), prepared_, found);
       return prepared_.front();
     }
   }
-  CONVOY_TRY(std::shared_ptr<const Prepared> made, prepare(std::move(shapes), true, inputs));
+  std::vector<std::vector<std::byte>> copies;
+  std::vector<const void*> data = inputs.data;
+  if (gpu_ != nullptr && options_.max_error) {
+    CONVOY_TRY(copies, on_processor(inputs, stream));
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = copies[i].data();
+  }
+  CONVOY_TRY(std::shared_ptr<const Prepared> made, prepare(inputs.shapes, true, data));
   give_back_memory();
   const std::lock_guard lock(mutex_);
   prepared_.push_front(made);
   while (prepared_.size() > static_cast<std::size_t>(options_.max_shapes)) prepared_.pop_back();
   return made;
+}
+
+Result<Compiled::Inputs> Compiled::inputs_of(const OrtKernelContext* context) const {
+  static constexpr std::int64_t kEmpty = 0;  // what an input without elements points to
+  Inputs made;
+  made.data.reserve(input_places_.size());
+  if (!fixed_) made.shapes.reserve(input_places_.size());
+  for (const std::size_t place : input_places_) {
+    const OrtValue* value = nullptr;
+    CONVOY_CHECK(done(api_, api_.KernelContext_GetInput(context, place, &value)));
+    const void* data = nullptr;
+    CONVOY_CHECK(done(api_, api_.GetTensorData(value, &data)));
+    made.data.push_back(data == nullptr ? &kEmpty : data);
+    if (gpu_ != nullptr) CONVOY_CHECK(done(api_, api_.GetTensorSizeInBytes(value, &made.bytes.emplace_back())));
+    if (fixed_) continue;  // ONNX Runtime sees to the sizes
+    CONVOY_TRY(TensorInfo info, info_of(api_, value));
+    made.shapes.push_back(std::move(info.dims));
+  }
+  return made;
+}
+
+Result<std::vector<std::vector<std::byte>>> Compiled::on_processor(const Inputs& inputs, CUstream stream) const {
+  std::vector<std::vector<std::byte>> copies;
+  for (std::size_t i = 0; i < inputs.data.size(); ++i) {
+    auto& copy = copies.emplace_back(std::max<std::size_t>(inputs.bytes[i], 1));
+    CONVOY_CHECK(gpu_->copy_to_host(copy.data(), inputs.data[i], inputs.bytes[i], stream));
+  }
+  return copies;
 }
 
 Result<void> Compiled::write(OrtKernelContext* context, std::size_t k, const Dims& dims, void** data) const {
@@ -190,28 +231,53 @@ Result<void> Compiled::write(OrtKernelContext* context, std::size_t k, const Dim
   return done(api_, api_.GetTensorMutableData(output, data));
 }
 
+Result<void> Compiled::write_results(OrtKernelContext* context, const convoy_results* results,
+                                     std::span<const convoy_buffer> buffers, CUstream stream) const {
+  for (std::size_t k = 0; k < buffers.size(); ++k) {
+    if (buffers[k].data != nullptr) continue;
+    convoy_output output = CONVOY_OUTPUT_INIT;
+    CONVOY_CHECK(done(convoy_results_output(results, k, &output)));
+    void* data = nullptr;
+    CONVOY_CHECK(write(context, k, Dims(output.dims, output.dims + output.rank), &data));
+    const auto bytes = static_cast<std::size_t>(output.bytes);
+    if (bytes == 0) continue;
+    if (gpu_ == nullptr) {
+      std::memcpy(data, output.data, bytes);
+    } else {
+      CONVOY_CHECK(gpu_->copy_from_host(data, output.data, bytes, stream));
+    }
+  }
+  return {};
+}
+
+Result<void> Compiled::run_on_gpu(OrtKernelContext* context) {
+  CONVOY_TRY(const Inputs inputs, inputs_of(context));
+  void* handle = nullptr;
+  CONVOY_CHECK(done(api_, api_.KernelContext_GetGPUComputeStream(context, &handle)));
+  const auto stream = static_cast<CUstream>(handle);
+  CONVOY_TRY(const std::shared_ptr<const Prepared> prepared, prepared_for(inputs, stream));
+  if (prepared->detour.empty()) {
+    std::vector<void*> outputs(output_places_.size());
+    for (std::size_t k = 0; k < outputs.size(); ++k)
+      CONVOY_CHECK(write(context, k, *prepared->outputs[k], &outputs[k]));
+    return done(convoy_session_enqueue(prepared->session.get(), inputs.data.data(), inputs.data.size(), outputs.data(),
+                                       outputs.size(), stream));
+  }
+  CONVOY_TRY(const auto copies, on_processor(inputs, stream));
+  std::vector<const void*> data;
+  for (const auto& copy : copies) data.push_back(copy.data());
+  const std::vector<convoy_buffer> none(output_places_.size());
+  convoy_results* results = nullptr;
+  CONVOY_CHECK(done(convoy_session_execute_into(prepared->session.get(), data.data(), data.size(), none.data(),
+                                                none.size(), &results)));
+  const std::unique_ptr<convoy_results, decltype(&convoy_results_destroy)> owned(results, convoy_results_destroy);
+  return write_results(context, results, none, stream);
+}
+
 Result<void> Compiled::run(OrtKernelContext* context, Profiles& profiles) {
-  static constexpr std::int64_t kEmpty = 0;  // what an input without elements points to
-  std::vector<Dims> shapes;
-  std::vector<const void*> inputs;
-  inputs.reserve(input_places_.size());
-  if (!fixed_) shapes.reserve(input_places_.size());
-  for (const std::size_t place : input_places_) {
-    const OrtValue* value = nullptr;
-    CONVOY_CHECK(done(api_, api_.KernelContext_GetInput(context, place, &value)));
-    const void* data = nullptr;
-    CONVOY_CHECK(done(api_, api_.GetTensorData(value, &data)));
-    inputs.push_back(data == nullptr ? &kEmpty : data);
-    if (fixed_) continue;  // ONNX Runtime sees to the sizes
-    CONVOY_TRY(TensorInfo info, info_of(api_, value));
-    shapes.push_back(std::move(info.dims));
-  }
-  std::shared_ptr<const Prepared> prepared;
-  if (fixed_) {
-    prepared = prepared_.front();
-  } else {
-    CONVOY_TRY(prepared, prepared_for(std::move(shapes), inputs));
-  }
+  if (gpu_ != nullptr) return run_on_gpu(context);
+  CONVOY_TRY(const Inputs inputs, inputs_of(context));
+  CONVOY_TRY(const std::shared_ptr<const Prepared> prepared, prepared_for(inputs, nullptr));
   std::vector<convoy_buffer> buffers(output_places_.size());
   for (std::size_t k = 0; k < buffers.size(); ++k) {
     if (!prepared->outputs[k]) continue;
@@ -221,21 +287,13 @@ Result<void> Compiled::run(OrtKernelContext* context, Profiles& profiles) {
   const std::int64_t begin = profiles.any() ? profile_clock() : 0;
   const OrtKernelContext* const before = std::exchange(running, context);
   convoy_results* results = nullptr;
-  const auto ran = done(convoy_session_execute_into(prepared->session.get(), inputs.data(), inputs.size(),
+  const auto ran = done(convoy_session_execute_into(prepared->session.get(), inputs.data.data(), inputs.data.size(),
                                                     buffers.data(), buffers.size(), &results));
   running = before;
   if (!ran.ok()) return ran.error();
   if (begin != 0) profiles.add(prepared->session.get(), begin);
   const std::unique_ptr<convoy_results, decltype(&convoy_results_destroy)> owned(results, convoy_results_destroy);
-  for (std::size_t k = 0; k < buffers.size(); ++k) {
-    if (buffers[k].data != nullptr) continue;
-    convoy_output output = CONVOY_OUTPUT_INIT;
-    CONVOY_CHECK(done(convoy_results_output(results, k, &output)));
-    void* data = nullptr;
-    CONVOY_CHECK(write(context, k, Dims(output.dims, output.dims + output.rank), &data));
-    if (output.bytes > 0) std::memcpy(data, output.data, static_cast<std::size_t>(output.bytes));
-  }
-  return {};
+  return write_results(context, results, buffers, nullptr);
 }
 
 }  // namespace convoy::ort

@@ -26,12 +26,17 @@ struct OrtEpGraphSupportInfo;
 struct OrtMemoryInfo;
 struct OrtMemoryDevice;
 struct OrtAllocator;
+struct OrtSyncStream;
 struct OrtSyncStreamImpl;
 struct OrtDataTransferImpl;
 struct OrtRunOptions;
 struct OrtProfilingEvent;
 struct OrtProfilingEventsContainer;
 struct OrtKernelRegistry;
+struct OrtKernelDefBuilder;
+struct OrtKernelDef;
+struct OrtKernelInfo;
+struct OrtKernelImpl;
 struct OrtEp;
 struct OrtEpProfilerImpl;
 struct OrtEpFactory;
@@ -78,6 +83,54 @@ struct OrtEp {
   OrtStatus* (*CreateProfiler)(OrtEp*, OrtEpProfilerImpl**);
 };
 
+// Of a device's memory.
+struct OrtAllocator {
+  std::uint32_t version;
+  void* (*Alloc)(OrtAllocator*, std::size_t);  // null: there is none
+  void (*Free)(OrtAllocator*, void*);
+  const OrtMemoryInfo* (*Info)(const OrtAllocator*);
+  // Optional, null here.
+  void* (*Reserve)(OrtAllocator*, std::size_t);
+  OrtStatus* (*GetStats)(const OrtAllocator*, OrtKeyValuePairs**);
+  void* (*AllocOnStream)(OrtAllocator*, std::size_t, OrtSyncStream*);
+};
+
+struct OrtSyncNotificationImpl {
+  std::uint32_t ort_version_supported;
+  void (*Release)(OrtSyncNotificationImpl*);
+  OrtStatus* (*Activate)(OrtSyncNotificationImpl*);
+  OrtStatus* (*WaitOnDevice)(OrtSyncNotificationImpl*, OrtSyncStream* consumer);
+  OrtStatus* (*WaitOnHost)(OrtSyncNotificationImpl*);
+};
+
+struct OrtSyncStreamImpl {
+  std::uint32_t ort_version_supported;
+  void (*Release)(OrtSyncStreamImpl*);
+  void* (*GetHandle)(OrtSyncStreamImpl*);
+  OrtStatus* (*CreateNotification)(OrtSyncStreamImpl*, OrtSyncNotificationImpl**);
+  OrtStatus* (*Flush)(OrtSyncStreamImpl*);
+  OrtStatus* (*OnSessionRunEnd)(OrtSyncStreamImpl*);
+};
+
+struct OrtDataTransferImpl {
+  std::uint32_t ort_version_supported;
+  void (*Release)(OrtDataTransferImpl*);
+  bool (*CanCopy)(const OrtDataTransferImpl*, const OrtMemoryDevice* from, const OrtMemoryDevice* to);
+  // `streams`: null, or one for each tensor, or null in its place.
+  OrtStatus* (*CopyTensors)(OrtDataTransferImpl*, const OrtValue** from, OrtValue** to, OrtSyncStream** streams,
+                            std::size_t count);
+};
+
+struct OrtKernelImpl {
+  std::uint32_t ort_version_supported;
+  std::uint32_t flags;  // ONNX Runtime's own, 0 at first
+  OrtStatus* (*Compute)(OrtKernelImpl*, OrtKernelContext*);
+  void (*Release)(OrtKernelImpl*);
+  // Optional, null here.
+  OrtStatus* (*PrePackWeight)(OrtKernelImpl*, const OrtValue*, int, OrtAllocator*, void*, bool*);
+  OrtStatus* (*SetSharedPrePackedWeight)(OrtKernelImpl*, const void* const*, const std::size_t*, std::size_t, int);
+};
+
 struct OrtEpProfilerImpl {
   std::uint32_t ort_version_supported;
   void (*Release)(OrtEpProfilerImpl*);
@@ -115,10 +168,14 @@ struct OrtEpFactory {
 namespace convoy::ort {
 
 inline constexpr std::uint32_t kInterfaceVersion = 23;  // the oldest that has execution providers as libraries
+inline constexpr std::uint32_t kKernelVersion = 24;     // the oldest that takes kernels of theirs
 inline constexpr std::uint32_t kProfilingVersion = 25;  // the oldest that takes events of theirs
 
 enum StatusCode : int { kFail = 1, kInvalidArgument = 2, kNotImplemented = 9, kEpFail = 11 };
 enum LogLevel : int { kVerbose, kInfo, kWarning, kError };
+enum HardwareType : int { kProcessor, kGpu };
+enum MemoryDeviceType : int { kHostMemory, kGpuMemory };
+enum MemoryType : int { kHostInput = -2, kHostOutput = -1, kDeviceMemory = 0 };  // of a kernel's, and of an allocator's
 enum AttributeType : int { kInt = 1, kInts, kFloat, kFloats, kString, kStrings, kGraph, kTensor };
 
 // Place in OrtApi, result, name, parameters.
@@ -136,8 +193,10 @@ enum AttributeType : int { kInt = 1, kInts, kFloat, kFloats, kString, kStrings, 
   X(91, OrtStatus*, KernelContext_GetOutput,                                                                        \
     (OrtKernelContext*, std::size_t, const std::int64_t*, std::size_t, OrtValue**))                                 \
   X(93, void, ReleaseStatus, (OrtStatus*))                                                                          \
+  X(94, void, ReleaseMemoryInfo, (OrtMemoryInfo*))                                                                  \
   X(96, void, ReleaseValue, (OrtValue*))                                                                            \
   X(99, void, ReleaseTensorTypeAndShapeInfo, (OrtTensorTypeAndShapeInfo*))                                          \
+  X(193, OrtStatus*, KernelContext_GetGPUComputeStream, (const OrtKernelContext*, void** stream))                   \
   X(211, OrtStatus*, CreateOpAttr, (const char* name, const void* data, int size, int type, OrtOpAttr**))           \
   X(212, void, ReleaseOpAttr, (OrtOpAttr*))                                                                         \
   X(247, OrtStatus*, Logger_LogMessage,                                                                             \
@@ -149,11 +208,19 @@ enum AttributeType : int { kInt = 1, kInts, kFloat, kFloats, kString, kStrings, 
   X(289, OrtStatus*, GetValueInfoName, (const OrtValueInfo*, const char**))                                         \
   X(290, OrtStatus*, GetValueInfoTypeInfo, (const OrtValueInfo*, const OrtTypeInfo**))                              \
   X(291, const void* const*, GetModelEditorApi, ())                                                                 \
+  X(295, void, CreateKeyValuePairs, (OrtKeyValuePairs**))                                                           \
+  X(296, void, AddKeyValuePair, (OrtKeyValuePairs*, const char*, const char*))                                      \
+  X(297, const char*, GetKeyValue, (const OrtKeyValuePairs*, const char*))                                          \
   X(298, void, GetKeyValuePairs, (const OrtKeyValuePairs*, const char* const**, const char* const**, std::size_t*)) \
   X(300, void, ReleaseKeyValuePairs, (OrtKeyValuePairs*))                                                           \
   X(307, int, HardwareDevice_Type, (const OrtHardwareDevice*))                                                      \
+  X(308, std::uint32_t, HardwareDevice_VendorId, (const OrtHardwareDevice*))                                        \
+  X(311, const OrtKeyValuePairs*, HardwareDevice_Metadata, (const OrtHardwareDevice*))                              \
   X(317, const void* const*, GetEpApi, ())                                                                          \
   X(318, OrtStatus*, GetTensorSizeInBytes, (const OrtValue*, std::size_t*))                                         \
+  X(320, OrtStatus*, CreateMemoryInfo_V2,                                                                           \
+    (const char* name, int device, std::uint32_t vendor, std::int32_t index, int type, std::size_t alignment,       \
+     int allocator, OrtMemoryInfo**))                                                                               \
   X(326, OrtStatus*, ValueInfo_GetInitializerValue, (const OrtValueInfo*, const OrtValue**))                        \
   X(331, OrtStatus*, ValueInfo_IsConstantInitializer, (const OrtValueInfo*, bool*))                                 \
   X(334, OrtStatus*, Graph_GetModelPath, (const OrtGraph*, const char**))                                           \
@@ -183,14 +250,39 @@ enum AttributeType : int { kInt = 1, kInts, kFloat, kFloats, kString, kStrings, 
   X(364, OrtStatus*, OpAttr_GetName, (const OrtOpAttr*, const char**))                                              \
   X(365, OrtStatus*, Node_GetNumSubgraphs, (const OrtNode*, std::size_t*))                                          \
   X(378, OrtStatus*, GetTensorData, (const OrtValue*, const void**))                                                \
-  X(379, OrtStatus*, GetSessionOptionsConfigEntries, (const OrtSessionOptions*, OrtKeyValuePairs**))
+  X(379, OrtStatus*, GetSessionOptionsConfigEntries, (const OrtSessionOptions*, OrtKeyValuePairs**))                \
+  X(384, void*, SyncStream_GetHandle, (OrtSyncStream*))
 
 // The same of OrtEpApi.
 #define CONVOY_ORT_EP_API(X)                                                                                    \
   X(0, OrtStatus*, CreateEpDevice,                                                                              \
     (OrtEpFactory*, const OrtHardwareDevice*, const OrtKeyValuePairs*, const OrtKeyValuePairs*, OrtEpDevice**)) \
   X(2, OrtStatus*, EpGraphSupportInfo_AddNodesToFuse,                                                           \
-    (OrtEpGraphSupportInfo*, const OrtNode* const*, std::size_t, const OrtNodeFusionOptions*))
+    (OrtEpGraphSupportInfo*, const OrtNode* const*, std::size_t, const OrtNodeFusionOptions*))                  \
+  X(5, OrtStatus*, EpDevice_AddAllocatorInfo, (OrtEpDevice*, const OrtMemoryInfo*))                             \
+  X(6, const OrtMemoryDevice*, MemoryInfo_GetMemoryDevice, (const OrtMemoryInfo*))                              \
+  X(7, const OrtMemoryDevice*, Value_GetMemoryDevice, (const OrtValue*))                                        \
+  X(9, int, MemoryDevice_GetDeviceType, (const OrtMemoryDevice*))                                               \
+  X(11, std::uint32_t, MemoryDevice_GetVendorId, (const OrtMemoryDevice*))                                      \
+  X(12, std::uint32_t, MemoryDevice_GetDeviceId, (const OrtMemoryDevice*))
+
+// The same, from kKernelVersion on.
+#define CONVOY_ORT_KERNEL_API(X)                                                                                  \
+  X(18, OrtStatus*, CreateKernelRegistry, (OrtKernelRegistry**))                                                  \
+  X(19, void, ReleaseKernelRegistry, (OrtKernelRegistry*))                                                        \
+  X(20, OrtStatus*, KernelRegistry_AddKernel,                                                                     \
+    (OrtKernelRegistry*, const OrtKernelDef*, OrtStatus* (*)(void* state, const OrtKernelInfo*, OrtKernelImpl**), \
+     void* state))                                                                                                \
+  X(21, OrtStatus*, CreateKernelDefBuilder, (OrtKernelDefBuilder**))                                              \
+  X(22, void, ReleaseKernelDefBuilder, (OrtKernelDefBuilder*))                                                    \
+  X(23, OrtStatus*, KernelDefBuilder_SetOperatorType, (OrtKernelDefBuilder*, const char*))                        \
+  X(24, OrtStatus*, KernelDefBuilder_SetDomain, (OrtKernelDefBuilder*, const char*))                              \
+  X(25, OrtStatus*, KernelDefBuilder_SetSinceVersion, (OrtKernelDefBuilder*, int, int))                           \
+  X(26, OrtStatus*, KernelDefBuilder_SetExecutionProvider, (OrtKernelDefBuilder*, const char*))                   \
+  X(27, OrtStatus*, KernelDefBuilder_SetInputMemType, (OrtKernelDefBuilder*, std::size_t, int))                   \
+  X(28, OrtStatus*, KernelDefBuilder_SetOutputMemType, (OrtKernelDefBuilder*, std::size_t, int))                  \
+  X(32, OrtStatus*, KernelDefBuilder_Build, (OrtKernelDefBuilder*, OrtKernelDef**))                               \
+  X(33, void, ReleaseKernelDef, (OrtKernelDef*))
 
 // The same, from kProfilingVersion on.
 #define CONVOY_ORT_PROFILING_API(X)                                                                                \
@@ -220,6 +312,11 @@ struct EpApi {
 struct Api {
   CONVOY_ORT_API(CONVOY_ORT_MEMBER)
   explicit Api(const void* const* table) { CONVOY_ORT_API(CONVOY_ORT_LOAD) }
+};
+
+struct KernelApi {
+  CONVOY_ORT_KERNEL_API(CONVOY_ORT_MEMBER)
+  explicit KernelApi(const void* const* table) { CONVOY_ORT_KERNEL_API(CONVOY_ORT_LOAD) }
 };
 
 struct ProfilingApi {

@@ -152,6 +152,7 @@ Result<void> check_options(const ProviderOptions& options) {
 convoy_options convoy_options_of(const ProviderOptions& options) {
   const auto given = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
   convoy_options made = CONVOY_OPTIONS_INIT;
+  made.device = given(options.device);
   made.threads = options.threads;
   made.engines = given(options.engines);
   made.rules = given(options.rules);

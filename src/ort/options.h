@@ -11,6 +11,7 @@
 namespace convoy::ort {
 
 struct ProviderOptions {
+  std::string device;                // "cuda:0"; "": the processor. Which of its devices a session names, no option
   int threads = 0;                   // 0: as many as there are processors
   bool on_runtimes_threads = false;  // thread_pool=onnxruntime
   bool convolutions_only = false;    // claim=convolutions

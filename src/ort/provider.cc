@@ -68,11 +68,12 @@ bool goes_with_convolutions(const std::string& op) {
 
 }  // namespace
 
-Provider::Provider(const Factory& factory, ProviderOptions options, const OrtLogger* logger)
+Provider::Provider(const Factory& factory, ProviderOptions options, const OrtLogger* logger, const Gpu* gpu)
     : OrtEp{},
       api_(factory.api),
       ep_api_(factory.ep_api),
       options_(std::move(options)),
+      gpu_(gpu),
       log_(api_, logger),
       has_one_graph_(factory.version < Version{24, 4}),
       profiles_(api_, factory.version.minor >= kProfilingVersion ? api_.GetEpApi() : nullptr) {
@@ -84,7 +85,9 @@ Provider::Provider(const Factory& factory, ProviderOptions options, const OrtLog
       return {};
     });
   };
-  GetName = [](const OrtEp*) { return kProviderName; };
+  GetName = [](const OrtEp* self) {
+    return static_cast<const Provider*>(self)->gpu_ != nullptr ? kGpuProviderName : kProviderName;
+  };
   GetCapability = [](OrtEp* self, const OrtGraph* graph, OrtEpGraphSupportInfo* support) -> OrtStatus* {
     auto& provider = *static_cast<Provider*>(self);
     return guarded(provider.api_, [&] { return provider.claim(graph, support); });
@@ -109,6 +112,20 @@ Provider::Provider(const Factory& factory, ProviderOptions options, const OrtLog
   ReleaseNodeComputeInfos = [](OrtEp*, OrtNodeComputeInfo** infos, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) delete static_cast<ComputeInfo*>(infos[i]);
   };
+}
+
+Provider::~Provider() {
+  if (copy_operators_ != nullptr) KernelApi(api_.GetEpApi()).ReleaseKernelRegistry(copy_operators_);
+}
+
+Result<void> Provider::prepare() {
+  if (gpu_ == nullptr) return {};
+  CONVOY_TRY(copy_operators_, gpu_->copy_operators(KernelApi(api_.GetEpApi()), kGpuProviderName));
+  GetKernelRegistry = [](OrtEp* self, const OrtKernelRegistry** registry) -> OrtStatus* {
+    *registry = static_cast<Provider*>(self)->copy_operators_;
+    return nullptr;
+  };
+  return {};
 }
 
 Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
@@ -181,6 +198,9 @@ Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
     if (claimed.ok()) {
       log_(kInfo,
            "Convoy runs " + std::to_string(set.size()) + " of " + std::to_string(nodes.size()) + " nodes as one");
+      if (const std::string& detour = claimed_.back().nodes->detour(); !detour.empty()) {
+        log_(kWarning, "Its runs wait for copies to the processor and back: " + detour);
+      }
     } else if (!options_.plan.empty() && claimed.error().code != ErrorCode::unsupported) {
       return claimed.error();
     } else {
@@ -231,7 +251,7 @@ Result<GraphModel> Provider::model_at(const OrtGraph* graph) const {
 
 Result<Provider::Claimed> Provider::claimed(const GraphModel& model, const OrtGraph* graph) {
   Claimed made;
-  CONVOY_TRY(made.nodes, Compiled::make(api_, model, options_));
+  CONVOY_TRY(made.nodes, Compiled::make(api_, model, options_, gpu_));
   if (!options_.context.write) return made;
   CONVOY_TRY(const std::string path, path_of(graph));
   auto written = write_context(model, made.nodes->plan(), options_.context, path, contexts_++);
@@ -312,60 +332,146 @@ Version version_of(std::string_view text) {
   return version;
 }
 
-Factory::Factory(const Api& its_api, Version its_version)
-    : OrtEpFactory{}, api(its_api), ep_api(its_api.GetEpApi()), version(its_version) {
+Factory::Factory(const Api& its_api, Version its_version, bool on_gpus)
+    : OrtEpFactory{}, api(its_api), ep_api(its_api.GetEpApi()), version(its_version), on_gpus_(on_gpus) {
   ort_version_supported = kInterfaceVersion;
-  OrtEpFactory::GetName = [](const OrtEpFactory*) { return kProviderName; };
+  OrtEpFactory::GetName = [](const OrtEpFactory* self) {
+    return static_cast<const Factory*>(self)->on_gpus_ ? kGpuProviderName : kProviderName;
+  };
   GetVendor = [](const OrtEpFactory*) { return "Convoy"; };
   GetVendorId = [](const OrtEpFactory*) { return std::uint32_t{0}; };
   GetVersion = [](const OrtEpFactory*) { return convoy_version_text(); };
   GetSupportedDevices = [](OrtEpFactory* self, const OrtHardwareDevice* const* devices, std::size_t device_count,
                            OrtEpDevice** ep_devices, std::size_t most, std::size_t* count) -> OrtStatus* {
     auto& factory = *static_cast<Factory*>(self);
-    *count = 0;
-    for (std::size_t i = 0; i < device_count && *count < most; ++i) {
-      constexpr int kProcessor = 0;
-      if (factory.api.HardwareDevice_Type(devices[i]) != kProcessor) continue;
-      if (OrtStatus* failed = factory.ep_api.CreateEpDevice(self, devices[i], nullptr, nullptr, &ep_devices[*count])) {
-        return failed;
-      }
-      ++*count;
-    }
-    return nullptr;
+    return guarded(factory.api, [&] { return factory.list(devices, device_count, ep_devices, most, count); });
   };
-  CreateEp = [](OrtEpFactory* self, const OrtHardwareDevice* const*, const OrtKeyValuePairs* const*, std::size_t,
-                const OrtSessionOptions* session, const OrtLogger* logger, OrtEp** ep) -> OrtStatus* {
+  CreateEp = [](OrtEpFactory* self, const OrtHardwareDevice* const*, const OrtKeyValuePairs* const* metadata,
+                std::size_t count, const OrtSessionOptions* session, const OrtLogger* logger,
+                OrtEp** ep) -> OrtStatus* {
     auto& factory = *static_cast<Factory*>(self);
     return guarded(factory.api, [&]() -> Result<void> {
-      std::string prefix = std::string("ep.") + kProviderName + ".";
-      std::ranges::transform(prefix, prefix.begin(), [](unsigned char c) { return std::tolower(c); });
-      OrtKeyValuePairs* given = nullptr;
-      CONVOY_CHECK(done(factory.api, factory.api.GetSessionOptionsConfigEntries(session, &given)));
-      const std::unique_ptr<OrtKeyValuePairs, decltype(factory.api.ReleaseKeyValuePairs)> pairs(
-          given, factory.api.ReleaseKeyValuePairs);
-      const char *const *keys = nullptr, *const *values = nullptr;
-      std::size_t count = 0;
-      factory.api.GetKeyValuePairs(given, &keys, &values, &count);
-      std::map<std::string, std::string> entries;
-      for (std::size_t i = 0; i < count; ++i) entries[keys[i]] = values[i];
-      CONVOY_TRY(ProviderOptions options, read_options(entries, prefix));
-      CONVOY_CHECK(check_options(options));
-      *ep = new Provider(factory, std::move(options), logger);
+      CONVOY_TRY(*ep, factory.create(metadata, count, session, logger));
       return {};
     });
   };
   ReleaseEp = [](OrtEpFactory*, OrtEp* ep) { delete static_cast<Provider*>(ep); };
-  CreateDataTransfer = [](OrtEpFactory*, OrtDataTransferImpl** transfer) -> OrtStatus* {
-    *transfer = nullptr;  // it works in the processor's memory
+  // On the processor there is no memory but ONNX Runtime's own.
+  CreateDataTransfer = [](OrtEpFactory* self, OrtDataTransferImpl** transfer) -> OrtStatus* {
+    const Gpus& gpus = static_cast<Factory*>(self)->gpus_;
+    *transfer = gpus.empty() ? nullptr : create_transfer(gpus);
     return nullptr;
   };
-  IsStreamAware = [](const OrtEpFactory*) { return false; };
-  OrtEpFactory::CreateAllocator = [](OrtEpFactory*, const OrtMemoryInfo*, const OrtKeyValuePairs*,
+  IsStreamAware = [](const OrtEpFactory* self) { return static_cast<const Factory*>(self)->on_gpus_; };
+  OrtEpFactory::CreateAllocator = [](OrtEpFactory* self, const OrtMemoryInfo* memory, const OrtKeyValuePairs*,
                                      OrtAllocator** allocator) -> OrtStatus* {
-    *allocator = nullptr;
+    auto& factory = *static_cast<Factory*>(self);
+    const Gpu* const gpu = memory == nullptr ? nullptr : factory.at(factory.ep_api.MemoryInfo_GetMemoryDevice(memory));
+    *allocator = gpu == nullptr ? nullptr : gpu->create_allocator();
     return nullptr;
   };
-  ReleaseAllocator = [](OrtEpFactory*, OrtAllocator*) {};
+  ReleaseAllocator = [](OrtEpFactory*, OrtAllocator* allocator) { Gpu::release(allocator); };
+  CreateSyncStreamForDevice = [](OrtEpFactory* self, const OrtMemoryDevice* device, const OrtKeyValuePairs*,
+                                 OrtSyncStreamImpl** stream) -> OrtStatus* {
+    auto& factory = *static_cast<Factory*>(self);
+    return guarded(factory.api, [&]() -> Result<void> {
+      const Gpu* const gpu = factory.at(device);
+      if (gpu == nullptr) return Error{ErrorCode::invalid_argument, "a stream for a device that is no GPU of it"};
+      CONVOY_TRY(*stream, gpu->create_stream());
+      return {};
+    });
+  };
+}
+
+const Gpu* Factory::at(const OrtMemoryDevice* device) const {
+  const std::size_t index = ep_api.MemoryDevice_GetDeviceId(device);
+  return ep_api.MemoryDevice_GetDeviceType(device) == kGpuMemory && index < gpus_.size() ? gpus_[index].get() : nullptr;
+}
+
+Result<void> Factory::list(const OrtHardwareDevice* const* devices, std::size_t device_count, OrtEpDevice** made,
+                           std::size_t most, std::size_t* count) {
+  *count = 0;
+  if (!on_gpus_) {
+    for (std::size_t i = 0; i < device_count && *count < most; ++i) {
+      if (api.HardwareDevice_Type(devices[i]) != kProcessor) continue;
+      CONVOY_CHECK(done(api, ep_api.CreateEpDevice(this, devices[i], nullptr, nullptr, &made[*count])));
+      ++*count;
+    }
+    return {};
+  }
+  // Before, ONNX Runtime takes no operators from it that copy between devices.
+  if (version.minor < kKernelVersion) return {};
+  auto gpus = all_gpus(api, ep_api);
+  if (!gpus.ok()) return {};  // convoy_load_device says why
+  gpus_ = std::move(*gpus);
+  for (std::size_t i = 0; i < gpus_.size() && *count < most; ++i) {
+    CONVOY_TRY(made[*count], device_of(*gpus_[i], devices, device_count));
+    ++*count;
+  }
+  return {};
+}
+
+// ONNX Runtime finds GPUs by the kernel's list of graphics cards, which most containers don't have. One that it did not
+// find is listed with the processor.
+Result<OrtEpDevice*> Factory::device_of(const Gpu& gpu, const OrtHardwareDevice* const* devices, std::size_t count) {
+  const OrtHardwareDevice* hardware = nullptr;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool is_gpu =
+        api.HardwareDevice_Type(devices[i]) == kGpu && api.HardwareDevice_VendorId(devices[i]) == kNvidia;
+    const char* const bus = api.GetKeyValue(api.HardwareDevice_Metadata(devices[i]), "pci_bus_id");
+    const auto same = [](char a, char b) { return std::tolower(a) == std::tolower(b); };
+    if (is_gpu && bus != nullptr && std::ranges::equal(std::string_view(bus), gpu.bus(), same)) hardware = devices[i];
+  }
+  for (std::size_t i = 0; i < count && hardware == nullptr; ++i) {
+    if (api.HardwareDevice_Type(devices[i]) == kProcessor) hardware = devices[i];
+  }
+  OrtKeyValuePairs* metadata = nullptr;
+  api.CreateKeyValuePairs(&metadata);
+  const std::unique_ptr<OrtKeyValuePairs, decltype(api.ReleaseKeyValuePairs)> pairs(metadata, api.ReleaseKeyValuePairs);
+  api.AddKeyValuePair(metadata, "device", gpu.name().c_str());
+  OrtEpDevice* made = nullptr;
+  CONVOY_CHECK(done(api, ep_api.CreateEpDevice(this, hardware, metadata, nullptr, &made)));
+  CONVOY_CHECK(done(api, ep_api.EpDevice_AddAllocatorInfo(made, gpu.memory())));
+  return made;
+}
+
+Result<OrtEp*> Factory::create(const OrtKeyValuePairs* const* metadata, std::size_t device_count,
+                               const OrtSessionOptions* session, const OrtLogger* logger) {
+  const Gpu* gpu = nullptr;
+  if (on_gpus_) {
+    std::string names;
+    for (std::size_t i = 0; i < device_count; ++i) {
+      const char* const name = metadata[i] == nullptr ? nullptr : api.GetKeyValue(metadata[i], "device");
+      if (name == nullptr) continue;
+      names += (names.empty() ? "" : ", ") + std::string(name);
+      const auto found = std::ranges::find_if(gpus_, [&](const auto& each) { return each->name() == name; });
+      if (found != gpus_.end()) gpu = found->get();
+    }
+    if (gpu == nullptr || device_count != 1) {
+      return Error{ErrorCode::invalid_argument,
+                   "a session takes one GPU, given are " + (names.empty() ? "none" : names) +
+                       "; convoy.onnxruntime.add_to(options, device='cuda:0') and add_provider_for_devices choose one"};
+    }
+  }
+  std::string prefix = std::string("ep.") + OrtEpFactory::GetName(this) + ".";
+  std::ranges::transform(prefix, prefix.begin(), [](unsigned char c) { return std::tolower(c); });
+  OrtKeyValuePairs* given = nullptr;
+  CONVOY_CHECK(done(api, api.GetSessionOptionsConfigEntries(session, &given)));
+  const std::unique_ptr<OrtKeyValuePairs, decltype(api.ReleaseKeyValuePairs)> pairs(given, api.ReleaseKeyValuePairs);
+  const char *const *keys = nullptr, *const *values = nullptr;
+  std::size_t count = 0;
+  api.GetKeyValuePairs(given, &keys, &values, &count);
+  std::map<std::string, std::string> entries;
+  for (std::size_t i = 0; i < count; ++i) entries[keys[i]] = values[i];
+  CONVOY_TRY(ProviderOptions options, read_options(entries, prefix));
+  if (gpu != nullptr) {
+    options.device = gpu->name();
+    CONVOY_CHECK(done(convoy_load_device(options.device.c_str())));
+  }
+  CONVOY_CHECK(check_options(options));
+  auto made = std::make_unique<Provider>(*this, std::move(options), logger, gpu);
+  CONVOY_CHECK(made->prepare());
+  return made.release();
 }
 
 }  // namespace convoy::ort
@@ -389,8 +495,9 @@ extern "C" {
   if (most < 1) return api.CreateStatus(kInvalidArgument, "Convoy: there is no room for an execution provider");
   give_back_memory();  // that loading took
   return guarded(api, [&]() -> convoy::Result<void> {
-    factories[0] = new Factory(api, version_of(version));
-    *count = 1;
+    for (const bool on_gpus : {false, true}) {
+      if (*count < most) factories[(*count)++] = new Factory(api, version_of(version), on_gpus);
+    }
     return {};
   });
 }

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "ort/compiled.h"
+#include "ort/gpu.h"
 #include "ort/profiler.h"
 
 namespace convoy::ort {
 
 inline constexpr char kProviderName[] = "ConvoyExecutionProvider";
+inline constexpr char kGpuProviderName[] = "ConvoyCUDAExecutionProvider";  // ONNX Runtime gives one a single device
 
 // ONNX Runtime's: 1.minor.patch.
 struct Version {
@@ -28,7 +30,11 @@ class Factory;
 // One for each session of ONNX Runtime's.
 class Provider final : public OrtEp {
  public:
-  Provider(const Factory& factory, ProviderOptions options, const OrtLogger* logger);
+  // `gpu`: that it runs on; null: the processor.
+  Provider(const Factory& factory, ProviderOptions options, const OrtLogger* logger, const Gpu* gpu);
+  ~Provider();
+  // What a GPU needs; before ONNX Runtime gets it.
+  Result<void> prepare();
 
  private:
   Result<void> claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
@@ -52,6 +58,7 @@ class Provider final : public OrtEp {
   const Api& api_;
   const EpApi& ep_api_;
   const ProviderOptions options_;
+  const Gpu* const gpu_;
   Logger log_;
   std::set<std::string> model_inputs_;
   std::vector<Claimed> claimed_;  // made when nodes were claimed, and not compiled yet
@@ -60,15 +67,29 @@ class Provider final : public OrtEp {
   bool has_claimed_ = false;
   Profiles profiles_;
   std::atomic<bool> has_run_ = false;
+  OrtKernelRegistry* copy_operators_ = nullptr;
 };
 
 class Factory final : public OrtEpFactory {
  public:
-  Factory(const Api& api, Version version);
+  // Of providers on the processor, or on the GPUs that the driver has.
+  Factory(const Api& api, Version version, bool on_gpus);
 
   const Api api;
   const EpApi ep_api;
   const Version version;
+
+ private:
+  Result<void> list(const OrtHardwareDevice* const* devices, std::size_t device_count, OrtEpDevice** made,
+                    std::size_t most, std::size_t* count);
+  Result<OrtEpDevice*> device_of(const Gpu& gpu, const OrtHardwareDevice* const* devices, std::size_t count);
+  Result<OrtEp*> create(const OrtKeyValuePairs* const* metadata, std::size_t device_count,
+                        const OrtSessionOptions* session, const OrtLogger* logger);
+
+  const Gpu* at(const OrtMemoryDevice* device) const;  // null: none of them
+
+  const bool on_gpus_;
+  Gpus gpus_;
 };
 
 }  // namespace convoy::ort

@@ -1,6 +1,10 @@
 """The conformance cases, the cases from the field and the trained models through ONNX Runtime with Convoy in it: whatever ONNX
-Runtime alone passes, or `convoy conformance`, passes. And the zoo, in f32, in f16 and quantized: the answers are ONNX Runtime's."""
+Runtime alone passes, or `convoy conformance`, passes. And the zoo, in f32, in f16 and quantized: the answers are ONNX Runtime's.
 
+    conformance_test.py [--device cuda]
+"""
+
+import argparse
 import os
 import pathlib
 import re
@@ -37,11 +41,14 @@ def read(folder, kind):
     return tensors
 
 
+device = "cpu"
+
+
 def run(model, inputs, with_convoy):
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 4
     if with_convoy:
-        convoy.onnxruntime.add_to(settings)
+        convoy.onnxruntime.add_to(settings, device=device)
     session = onnxruntime.InferenceSession(str(model), settings)
     return session.run(None, {each.name: value for each, value in zip(session.get_inputs(), inputs)})
 
@@ -98,6 +105,10 @@ def zoo():
 
 
 def main():
+    global device
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    device = parser.parse_args().device
     folders = [DATA / name for name in ("conformance", "field", "models")]
     if not all(folder.is_dir() for folder in folders):
         print("skipped: no data")
