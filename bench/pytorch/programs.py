@@ -13,7 +13,7 @@ replays N  {"milliseconds": a step that was captured into a CUDA graph, "losses"
 memory     {"allocated", "reserved": PyTorch's peaks in bytes, "process": what the driver says that this process has}
 
 The first five are those that nobody here had tried when issue 54 was filed; the second five were chosen before any of them was timed
-(1D, 3D, segmentation, detection, diffusion), and so were those of untried.py. Inputs are random and stay the same; each program has the type that it is usually run in.
+(1D, 3D, segmentation, detection, diffusion), and so were those of untried.py and unseen.py. Inputs are random and stay the same; each program has the type that it is usually run in.
 """
 import argparse
 import contextlib
@@ -30,6 +30,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import captured  # noqa: E402
+import unseen  # noqa: E402
 import untried  # noqa: E402
 from answering import answer  # noqa: E402
 from stepping import Inference, Training, classification  # noqa: E402
@@ -247,7 +248,7 @@ def diffusion_unet(device):
 
 PROGRAMS = {"conv_tasnet": conv_tasnet, "regnet_y_3_2gf": regnet, "r3d_18": r3d, "causal_conv1d": causal_conv1d, "vae3d_decoder": vae3d_decoder,
             "wav2letter": wav2letter, "s3d": s3d, "deeplabv3": deeplabv3, "retinanet": retinanet, "diffusion_unet": diffusion_unet,
-            "wav2vec2": wav2vec2, **untried.PROGRAMS}
+            "wav2vec2": wav2vec2, **untried.PROGRAMS, **unseen.PROGRAMS}
 
 CONVOLUTIONS = ("aten::cudnn_convolution", "aten::cudnn_convolution_transpose", "aten::convolution_backward", "aten::_conv_depthwise2d", "aten::conv_depthwise3d")
 

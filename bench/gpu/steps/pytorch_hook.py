@@ -7,6 +7,7 @@ import time
 
 from steps import harness
 from steps.pytorch import Driven, program, spread, together, under
+from steps.pytorch_people import ratio_of
 from steps.timed import timed_entry
 
 
@@ -78,19 +79,27 @@ def by_problem(tuned):
     return [{key: each.get(key) for key in keep} for each in tuned["problems"]]
 
 
+TURNS = 7
+
+
 def replayed(driven, modes, count=20):
-    """Milliseconds of a captured step of each mode, in five turns; why one can't be captured."""
-    times, said = {}, {}
-    for number in range(5):
+    """Milliseconds of a captured step of each mode, in turns, and how many times as fast as the better of plain and benchmark it is; why one can't
+    be captured."""
+    turns, said = [], {}
+    for number in range(TURNS):
+        turn = {}
         for mode in modes if number % 2 == 0 else modes[::-1]:
             if mode in said:
                 continue
             try:
-                answer = driven[mode].ask(f"replays {count}")
-                times.setdefault(mode, []).append(answer["milliseconds"])
+                turn[mode] = driven[mode].ask(f"replays {count}")["milliseconds"]
             except RuntimeError as error:
                 said[mode] = str(error)[-600:]
-    return {"milliseconds": {mode: spread(each) for mode, each in times.items()}, **({"not captured": said} if said else {})}
+        turns.append(turn)
+    captured = [mode for mode in modes if mode not in said]
+    compared = [mode for mode in captured if mode not in ("plain", "benchmark")] if not said.keys() & {"plain", "benchmark"} else []
+    return {"milliseconds": {mode: spread([turn[mode] for turn in turns]) for mode in captured}, "turns": turns,
+            "over the better": {mode: ratio_of([turns], mode) for mode in compared}, **({"not captured": said} if said else {})}
 
 
 def kept_by_pytorch(record):
@@ -179,11 +188,11 @@ class Where(Own):
 
 
 class Replayed(Own):
-    """programs whose steps wait for their host: a step, and the same captured into a CUDA graph, plain, in benchmark mode and steered"""
+    """programs whose steps wait for their host: a step, and the same captured into a CUDA graph, plain, in benchmark mode and steered; the bound"""
     TUNING = float(os.environ.get("CONVOY_TUNING_SECONDS", 25))
 
     def units(self):
-        return [["programs.py", name] for name in ("s3d", "regnet_y_3_2gf")]
+        return [["programs.py", name] for name in ("s3d", "r3d_18", "conv_tasnet", "regnet_y_3_2gf", "diffusion_unet", "deeplabv3", "wav2letter", "causal_conv1d", "vae3d_decoder")]
 
     def measured(self, name, script):
         record, tuned, said = self.recorded_and_tuned(name, script, self.TUNING)
@@ -197,7 +206,9 @@ class Replayed(Own):
         captured = replayed(driven, modes, 6)
         stderr = {mode: one.end()[-400:] for mode, one in driven.items()}
         saved = {"gain": tuned.get("gain_seconds"), "elsewhere": tuned.get("elsewhere_seconds"), "of_what_ran": tuned.get("seconds_of_what_ran")}
-        return {"replays": captured, "host": host, "seconds_of_three_steps": saved, "problems": len(tuned["problems"]), "tune_failed": tuned.get("failed"), "said": said,
+        times = captured["milliseconds"]
+        bound = times["plain"]["median"] - 1e3 * ((saved["gain"] or 0) + (saved["elsewhere"] or 0)) / 3 if "plain" in times else None
+        return {"replays": captured, "bound_milliseconds": bound, "host": host, "seconds_of_three_steps": saved, "problems": len(tuned["problems"]), "tune_failed": tuned.get("failed"), "said": said,
                 "stderr": stderr}
 
 

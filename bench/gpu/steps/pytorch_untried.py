@@ -1,4 +1,4 @@
-"""Programs that nobody here had tried (bench/pytorch/untried.py), as somebody meets `convoy exec --tune` with them."""
+"""Programs that nobody here had tried (bench/pytorch/untried.py, unseen.py), as somebody meets `convoy exec --tune` with them."""
 import json
 import os
 import threading
@@ -18,10 +18,11 @@ class Untried(harness.Step):
     ROUNDS = int(os.environ.get("CONVOY_ROUNDS", 7))
     SECONDS = 0.3  # of steps a turn
     LIMIT = float(os.environ.get("CONVOY_UNIT_SECONDS", harness.UNIT_SECONDS))
+    WITHOUT = os.environ.get("CONVOY_WITHOUT", "").split(";")  # of "channels last" and "tuned"
     alone = {}  # by GPU: what takes times waits for another unit that does
 
     def units(self):
-        return ["unet3d", "rrdbnet", "ssdlite", "hifigan", "encodec", "vae3d_decoder", "r3d_18", "regnet_y_3_2gf", "s3d", "wav2letter"]
+        return ["segformer", "dac", "mvit", "shufflenet", "wavenet", "unet3d", "rrdbnet", "ssdlite", "hifigan", "encodec", "vae3d_decoder", "r3d_18", "regnet_y_3_2gf", "s3d", "wav2letter"]
 
     def run(self, name):
         begun, late = [], []
@@ -62,12 +63,13 @@ class Untried(harness.Step):
 
         tuning = ("--tune", 600, "--like-benchmark")
         driven = {"plain": start("plain", *script), "benchmark": start("benchmark", *script, "--benchmark"),
-                  "recorded": start("recorded", *under("--record", record), *script), "exec": start("exec", *under(*tuning), *script),
-                  "channels last": start("channels last", *under(*tuning, "--channels-last"), *script, tuned=".last")}
+                  "recorded": start("recorded", *under("--record", record), *script), "exec": start("exec", *under(*tuning), *script)}
+        if "channels last" not in self.WITHOUT:
+            driven["channels last"] = start("channels last", *under(*tuning, "--channels-last"), *script, tuned=".last")
         for one in driven.values():
             one.said()
         with lock:
-            first = {mode: driven[mode].ask("first") for mode in ("benchmark", "exec", "channels last", "plain")}
+            first = {mode: driven[mode].ask("first") for mode in ("benchmark", "exec", "channels last", "plain") if mode in driven}
             row["first"] = {mode: each["seconds"] for mode, each in first.items()}
             driven["recorded"].ask("steps 3")
             row["recorded"] = driven.pop("recorded").end()[-300:]
