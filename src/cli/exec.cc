@@ -17,6 +17,7 @@
 #include "cli/diagnosis.h"
 #include "cli/live_report.h"
 #include "cli/program.h"
+#include "cli/record_file.h"
 #include "cli/seen.h"
 #include "cli/tuning_server.h"
 #include "convoy/tuning_database.h"
@@ -94,21 +95,28 @@ void pass_on(int signal) {
   if (child > 0) ::kill(child, signal);
 }
 
+// The terminal sends Ctrl-C to the program, too; what somebody sent to this process alone, it doesn't get.
+void pass_on_what_was_sent(int signal, siginfo_t* from, void*) {
+  if (from->si_code != SI_KERNEL) pass_on(signal);
+}
+
 // Runs the program to its end; signals that end this process go to it. Its exit code, 128 + N where signal N ended it.
 // Meanwhile `live` (may be null) writes its report, SIGUSR2 is for it then, and `tuning` (likewise) measures.
 Result<int> run_program(std::vector<std::string> arguments, LiveReport* live, TuningServer* tuning) {
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
-  // The terminal sends Ctrl-C to both.
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGQUIT, SIG_IGN);
+  struct sigaction terminal = {}, before_int = {}, before_quit = {};  // a shell's background jobs ignore both
+  terminal.sa_sigaction = pass_on_what_was_sent;
+  terminal.sa_flags = SA_SIGINFO | SA_RESTART;
+  ::sigaction(SIGINT, &terminal, &before_int);
+  ::sigaction(SIGQUIT, &terminal, &before_quit);
   if (live != nullptr) std::signal(SIGUSR2, SIG_IGN);  // until it is for the report
   child = ::fork();
   if (child < 0) return Error{ErrorCode::internal, fmt::format("fork: {}", std::strerror(errno))};
   if (child == 0) {
-    std::signal(SIGINT, SIG_DFL);
-    std::signal(SIGQUIT, SIG_DFL);
+    ::sigaction(SIGINT, &before_int, nullptr);
+    ::sigaction(SIGQUIT, &before_quit, nullptr);
     if (live != nullptr) std::signal(SIGUSR2, SIG_DFL);
     ::execvp(pointers[0], pointers.data());
     const std::string message = fmt::format("convoy exec: {}: {}\n", pointers[0], std::strerror(errno));
@@ -125,31 +133,6 @@ Result<int> run_program(std::vector<std::string> arguments, LiveReport* live, Tu
   if (live != nullptr) live->stop();
   if (!started.ok()) return started.error();
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-// What the processes wrote, FILE.PID each and FILE.PID.torch of the hook, becomes FILE.
-Result<std::string> collect(const std::string& file) {
-  const fs::path path(file);
-  std::vector<fs::path> parts;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path.parent_path(), error)) {
-    const std::string name = entry.path().filename().string();
-    const std::string prefix = path.filename().string() + ".";
-    if (!name.starts_with(prefix)) continue;
-    std::string_view pid = std::string_view(name).substr(prefix.size());
-    if (pid.ends_with(".torch")) pid.remove_suffix(std::string_view(".torch").size());
-    if (std::all_of(pid.begin(), pid.end(), ::isdigit)) parts.push_back(entry.path());
-  }
-  std::sort(parts.begin(), parts.end());
-  std::string text;
-  for (const fs::path& part : parts) {
-    CONVOY_TRY(const auto bytes, io::read_file(part.string()));
-    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-  if (text.empty()) return text;
-  CONVOY_CHECK(io::write_file(file, std::as_bytes(std::span(text))));
-  for (const fs::path& part : parts) fs::remove(part, error);
-  return text;
 }
 
 // To standard error: standard output is the program's.
@@ -280,13 +263,12 @@ void say_rules(const Program& program, const std::vector<SelectionRule>& rules, 
 }
 
 // The problem list beside the record, and what the terminal shows of both.
-Result<void> keep(const Program& program, const report::Record& record, const fs::path& file, const std::string& name) {
-  fs::path list = file;
-  list.replace_extension(".txt");
+Result<void> keep(const Program& program, const report::Record& record, const RecordFile& file,
+                  const std::string& name) {
   const std::string problems = report::problem_list(record);
-  CONVOY_CHECK(io::write_file(list.string(), std::as_bytes(std::span(problems))));
+  CONVOY_CHECK(io::write_file(file.problem_list(), std::as_bytes(std::span(problems))));
   program.note(fmt::format("convoy exec: {} graphs of {} processes, cuDNN {}: {}, {}", record.graphs.size(),
-                           record.processes, record.cudnn, name, list.filename().string()));
+                           record.processes, record.cudnn, name, fs::path(file.problem_list()).filename().string()));
   show(program, record);
   return {};
 }
@@ -334,16 +316,34 @@ void say_channels_last(const Program& program, int weights) {
                      "a GPU by .to() or .cuda(), so nothing was changed");
 }
 
+// What the program's processes recorded: the files that were asked for, and what became of rules.
+Result<void> tell(const Program& program, const ExecFlags& flags, const std::vector<SelectionRule>& rules,
+                  const RecordFile& file, const std::string& why_not) {
+  CONVOY_TRY(const std::string text, file.collect());
+  if (text.empty()) {
+    program.note(fmt::format("convoy exec: {} called no cuDNN of version 9{}{}{}", flags.program.front(),
+                             !flags.record.empty() ? fmt::format(", so there is no {}", flags.record)
+                             : !rules.empty()      ? ", so no rule matched anything"
+                                                   : ", so there is nothing to report",
+                             why_not.empty() ? "" : ": ", why_not));
+    return {};
+  }
+  CONVOY_TRY(const report::Record record, report::parse_record(text, file.path()));
+  if (!flags.record.empty()) CONVOY_CHECK(keep(program, record, file, flags.record));
+  say_rules(program, rules, record);
+  if (!flags.reports.empty()) {
+    CONVOY_CHECK(write_report(file.path(), flags.reports));
+    program.note(fmt::format("convoy exec: {}", fmt::join(flags.reports, ", ")));
+  }
+  if (!flags.diagnosis.empty()) CONVOY_CHECK(say_diagnosis(program, record, flags.diagnosis, "convoy exec"));
+  return {};
+}
+
 Result<int> exec(const Program& program, const ExecFlags& flags) {
   CONVOY_TRY(const std::string library, interposer());
-  fs::path file = flags.record.empty() ? fs::path() : fs::absolute(flags.record);
-  std::error_code error;
-  if (!file.empty() && !fs::is_directory(file.parent_path(), error)) {
-    return Error{ErrorCode::not_found,
-                 fmt::format("--record {}: there is no folder {}", flags.record, file.parent_path().string())};
-  }
-  if (fs::is_directory(file, error)) {
-    return Error{ErrorCode::invalid_argument, fmt::format("--record {}: it is a folder", flags.record)};
+  RecordFile file;
+  if (!flags.record.empty()) {
+    CONVOY_TRY(file, RecordFile::open(flags.record, flags.reports));
   }
   CONVOY_TRY(const ChoiceOptions options, choice_options(program, flags));
   TemporaryFolder folder;
@@ -363,20 +363,16 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
     CONVOY_TRY(tuning, TuningServer::listen(program, options, socket, flags.tune));
     ::setenv(describe(Variable::tuner).name.data(), socket.c_str(), 1);
   }
-  // What became of rules is in a record.
-  if (file.empty() && !options.rules.empty()) {
-    CONVOY_TRY(file, folder.file("record.jsonl"));
+  // What became of rules is in a record; the report and the diagnosis are made of one.
+  if (file.empty() && (!options.rules.empty() || !flags.reports.empty() || !flags.diagnosis.empty())) {
+    CONVOY_TRY(const std::string unnamed, folder.file("record.jsonl"));
+    CONVOY_TRY(file, RecordFile::open(unnamed, {}));
   }
-  // The report and the diagnosis are made of a record.
-  const bool views = !flags.reports.empty() || !flags.diagnosis.empty();
-  if (file.empty() && views) {
-    CONVOY_TRY(file, folder.file("record.jsonl"));
-  }
-  CONVOY_TRY(const auto live, live_report(flags, file.string()));
+  CONVOY_TRY(const auto live, live_report(flags, file.path()));
   const char* before = std::getenv("LD_PRELOAD");
   const std::string preload = before == nullptr || *before == 0 ? library : library + ":" + before;
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
-  if (!file.empty()) ::setenv(describe(Variable::record).name.data(), file.c_str(), 1);
+  if (!file.empty()) ::setenv(describe(Variable::record).name.data(), file.path().c_str(), 1);
   const bool decides = flags.record.empty() || flags.steer || chooses;
   const std::string mode = !decides ? "record" : program.shared.no_database ? "no-db" : "steer";
   const bool hooked =
@@ -387,6 +383,7 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
                                       : "--channels-last: Convoy's Python package, which does it, is not installed"};
   }
   CONVOY_TRY(const std::string seen, folder.file("seen"));
+  std::error_code error;
   fs::create_directory(seen, error);
   ::setenv(describe(Variable::seen).name.data(), seen.c_str(), 1);
   CONVOY_TRY(const int code, run_program(flags.program, live.get(), tuning.get()));
@@ -406,23 +403,10 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
     }
     return code;
   }
-  CONVOY_TRY(const std::string text, collect(file.string()));
-  if (text.empty()) {
-    program.note(fmt::format("convoy exec: {} called no cuDNN of version 9{}{}{}", flags.program.front(),
-                             !flags.record.empty()    ? fmt::format(", so there is no {}", flags.record)
-                             : !options.rules.empty() ? ", so no rule matched anything"
-                                                      : ", so there is nothing to report",
-                             why_not.empty() ? "" : ": ", why_not));
-    return code;
-  }
-  CONVOY_TRY(const report::Record record, report::parse_record(text, file.string()));
-  if (!flags.record.empty()) CONVOY_CHECK(keep(program, record, file, flags.record));
-  say_rules(program, options.rules, record);
-  if (!flags.reports.empty()) {
-    CONVOY_CHECK(write_report(file.string(), flags.reports));
-    program.note(fmt::format("convoy exec: {}", fmt::join(flags.reports, ", ")));
-  }
-  if (!flags.diagnosis.empty()) CONVOY_CHECK(say_diagnosis(program, record, flags.diagnosis, "convoy exec"));
+  const auto told = tell(program, flags, options.rules, file, why_not);
+  if (told.ok()) return code;
+  if (code == 0) return told.error();
+  program.note(fmt::format("convoy exec: {}", told.error().message));
   return code;
 }
 
@@ -467,7 +451,7 @@ void add_exec(Parser app, Program& program) {
           "--tune", flags->tune,
           "Measure a convolution that has no stored time when the program first asks cuDNN for it, for so long in all")
       .type_name("SECONDS")
-      .unit({{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}})
+      .unit({{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}})
       .range(0.0, 1e6);
   command.add_flag(
       "--steer", flags->steer,

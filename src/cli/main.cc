@@ -59,7 +59,8 @@ std::string explain_usage(const CLI::App& app, const std::vector<std::string>& a
                        meant.empty() ? fmt::format("; there are {}", fmt::join(names, " ")) : meant);
   }
   const auto extras = app.remaining(true);
-  return extras.empty() ? error : explain_extras(app, arguments, extras);
+  // (Behind "--" is a program, which is no error.)
+  return extras.empty() || extras.front() == "--" ? error : explain_extras(app, arguments, extras);
 }
 
 int run(const Program& program, const std::string& command) {

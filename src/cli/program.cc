@@ -334,7 +334,7 @@ void add_shared_flags(Parser app, Program& program, const std::string& budget_he
   app.add_flag("--no-runtime-compilation", shared.no_runtime_compilation, "No candidate that is compiled at run time");
 
   begin(app, Subject::timing);
-  const std::map<std::string, double> units = {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
+  const std::map<std::string, double> units = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}};
   app.add_option("--budget", shared.budget, budget_help).type_name("SECONDS").unit(units).range(0.0, 1e6);
   app.add_flag("--warm,!--cold", shared.warm,
                "Time with warm caches, or (default) as between a network's other layers");

@@ -19,7 +19,7 @@ constexpr int kStepRuns = 5;  // on a GPU, where timing steps makes runs longer
 }  // namespace
 
 void add_timing_flags(Parser app, TimingFlags& flags) {
-  const std::map<std::string, double> units = {{"ms", 1e-3}, {"s", 1}, {"min", 60}};
+  const std::map<std::string, double> units = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"min", 60}};
   app.add_option("--repeat", flags.repeat, "Time so many runs (with --duration: at least)")
       .type_name("N")
       .range(1, kMostRuns);

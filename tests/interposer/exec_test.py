@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -144,6 +145,59 @@ class Exec(unittest.TestCase):
         code, _, err = run(CONVOY, "exec", "--record", str(self.record), "--", "no-such-program-anywhere")
         self.assertEqual(code, 127)
         self.assertIn("no-such-program-anywhere: No such file", err)
+
+    def test_a_wrong_value_is_named_in_front_of_a_program(self):
+        for flag, value, said in (("--tune", "five", "--tune: "), ("--tune", "-5", "--tune: "), ("--sm-count", "0", "--sm-count: "), ("--workspace-limit", "much", "--workspace-limit: ")):
+            code, _, err = run(CONVOY, "exec", flag, value, "--", PROGRAM, "1")
+            self.assertEqual(code, 2)
+            self.assertTrue(err.startswith("convoy exec: " + said), err)
+        code, _, err = run(CONVOY, "exec", "--")
+        self.assertIn("program is required", err)
+
+    def test_a_record_that_would_be_lost_is_refused(self):
+        folder = self.record.parent
+        code, out, err = run(CONVOY, "exec", "--record", str(folder / "r.txt"), "--", PROGRAM, "1")
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("give the record another ending", err)
+        for report in ("r.jsonl", "r.txt"):
+            code, out, err = run(CONVOY, "exec", "--record", str(self.record), "--report", str(folder / report), "--", PROGRAM, "1")
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn("--report", err)
+        # Another one records to it: that it has begun is said on its standard output.
+        with subprocess.Popen([CONVOY, "exec", "--record", str(self.record), "--", "sh", "-c", f"echo begun; read wait; {PROGRAM} 3"], text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
+            self.assertEqual(first.stdout.readline(), "begun\n")
+            code, out, err = run(CONVOY, "exec", "--record", str(self.record), "--", PROGRAM, "1")
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn("another convoy exec is recording to it", err)
+            first.communicate("\n", timeout=100)
+            self.assertEqual(first.returncode, 0)
+        self.assertIn('"calls":3', self.record.read_text())
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["r.jsonl", "r.txt"])
+
+    def test_parts_of_a_killed_run_are_not_recorded_again(self):
+        pathlib.Path(f"{self.record}.77").write_text('{"convoy_record":1,"pid":77,"program":"p","cudnn":91900,"seconds":1}\n')
+        code, _, _, headers, _ = self.exec("1")
+        self.assertEqual((code, len(headers)), (0, 1))
+        self.assertNotEqual(headers[0]["pid"], 77)
+
+    def test_the_programs_exit_code_where_the_record_fails(self):
+        for own, wanted in ((3, 3), (0, 2)):
+            code, _, err = run(CONVOY, "exec", "--record", str(self.record), "--", "sh", "-c", f"{PROGRAM} 1; mkdir -p {self.record}; exit {own}")
+            self.assertEqual(code, wanted, err)
+            self.assertIn(str(self.record), err)
+            self.record.rmdir()
+
+    def test_a_signal_that_is_sent_to_it_alone(self):
+        catch = "import signal, sys\nsignal.signal(signal.SIGINT, lambda *_: sys.exit(9))\nprint('ready', flush=True)\nsignal.pause()"
+        with subprocess.Popen([CONVOY, "exec", "--no-db", "--", sys.executable, "-c", catch], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as one:
+            self.assertEqual(one.stdout.readline(), "ready\n")
+            one.send_signal(signal.SIGINT)
+            one.communicate(timeout=100)
+            self.assertEqual(one.returncode, 9)
+        # What a shell's background job ignores, its program ignores.
+        shown = run("sh", "-c", f"trap '' INT; {CONVOY} exec --no-db -- {sys.executable} -c 'import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)'")[1]
+        self.assertEqual(shown, "True\n")
 
     def test_a_folder_that_vanishes_does_not_stop_the_program(self):
         code, out, err = run(PROGRAM, "2", LD_PRELOAD=INTERPOSER, CONVOY_RECORD="/nowhere/at/all/r.jsonl")

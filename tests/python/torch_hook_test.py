@@ -359,6 +359,19 @@ def test_where_it_only_records_nothing_is_replaced(tmp_path):
     assert rows[0][2:] == [1, 0, "", ""]
 
 
+def test_what_is_wrong_is_said_by_pytorch(tmp_path):
+    script = "try: forward(torch.randn(2, 7, 9, 9))\nexcept Exception as error: print(json.dumps([type(error).__name__, len(rows())]))"
+    assert on_the_processor(tmp_path, script) == [["RuntimeError", 0]]
+
+
+def test_a_fork_records_what_it_does_itself(tmp_path):
+    """The child ends as a program does, with what is registered for that."""
+    script = "import os; forward(); forward(); child = os.fork()\nif child == 0: forward()\nelse: os.waitpid(child, 0)"
+    on_the_processor(tmp_path, script, CONVOY_RECORD=str(tmp_path / "r.jsonl"), OMP_NUM_THREADS="1")
+    parts = [[json.loads(line) for line in part.read_text().splitlines()] for part in tmp_path.glob("r.jsonl.*.torch")]
+    assert sorted(row["calls"] for _, row in parts) == [1, 2] and len({header["pid"] for header, _ in parts}) == 2
+
+
 def test_rules_and_filters_of_exec_hold(tmp_path):
     choices = tmp_path / "choices.txt"
     choices.write_text("convoy-choices 2\nrule\tpass=fprop\treference\n")

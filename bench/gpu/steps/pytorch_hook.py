@@ -53,14 +53,16 @@ class Own(harness.Step):
         return one
 
     def recorded_and_tuned(self, name, script, seconds):
-        """Three steps recorded, unless a run that was cut off has, then measured: the rows of the record's hook, and what tuning says."""
+        """Three steps recorded, unless a run that was cut off has, then measured, for so many seconds or (None) as long as `convoy tune` takes: the record,
+        and what tuning says."""
         record, said = harness.OUT / f"{name}.jsonl", ""
         if not record.exists():
             one = self.started(under("--record", record) + script)
             one.ask("first")
             one.ask("steps 2")
             said = one.end()[-600:]
-        code, out, err = harness.command([harness.CONVOY, "tune", record, "--device", "cuda", "--budget", seconds, "--json"], seconds=200)
+        budget = [] if seconds is None else ["--budget", seconds]
+        code, out, err = harness.command([harness.CONVOY, "tune", record, "--device", "cuda", *budget, "--json"], seconds=200)
         tuned = json.loads(out) if code == 0 else {"problems": [], "failed": err[-600:]}
         return record, tuned, said
 
@@ -187,29 +189,39 @@ class Where(Own):
                 "tuned": by_problem(tuned), "tune_failed": tuned.get("failed")}
 
 
+def plans_of(record):
+    """What ran, by problem."""
+    rows = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+    return {row["problem"]: [{key: plan[key] for key in ("candidate", "calls", "substitute", "substituted") if key in plan} for plan in row["plans"] if plan["calls"]]
+            for row in rows if "problem" in row}
+
+
 class Replayed(Own):
     """programs whose steps wait for their host: a step, and the same captured into a CUDA graph, plain, in benchmark mode and steered; the bound"""
-    TUNING = float(os.environ.get("CONVOY_TUNING_SECONDS", 25))
-
     def units(self):
         return [["programs.py", name] for name in ("s3d", "r3d_18", "conv_tasnet", "regnet_y_3_2gf", "diffusion_unet", "deeplabv3", "wav2letter", "causal_conv1d", "vae3d_decoder")]
 
     def measured(self, name, script):
-        record, tuned, said = self.recorded_and_tuned(name, script, self.TUNING)
-        steered = under("--like-benchmark") + script
-        driven = self.together({"plain": script, "benchmark": script + ["--benchmark"], "steered": steered, "steered benchmark": steered + ["--benchmark"]})
+        record, tuned, said = self.recorded_and_tuned(name, script, None)
+        ran, chosen = (harness.OUT / f"{name}-{mode}.jsonl" for mode in ("steered", "benchmark"))
+        driven = self.together({"plain": script, "benchmark": under("--record", chosen, "--no-python-hook") + script + ["--benchmark"],
+                                "steered": under("--like-benchmark", "--record", ran, "--steer") + script,
+                                "steered benchmark": under("--like-benchmark") + script + ["--benchmark"]})
         modes = list(driven)
-        for one in driven.values():
-            one.ask("first")
+        first = {}
+        for mode, one in driven.items():
+            first[mode] = one.ask("first")["seconds"]
             one.ask("steps 3")
         host = [{mode: driven[mode].ask("host 8") for mode in (modes if number % 2 == 0 else modes[::-1])} for number in range(3)]
         captured = replayed(driven, modes, 6)
+        convolutions = {mode: one.ask("convolutions 3") for mode, one in driven.items()}
         stderr = {mode: one.end()[-400:] for mode, one in driven.items()}
         saved = {"gain": tuned.get("gain_seconds"), "elsewhere": tuned.get("elsewhere_seconds"), "of_what_ran": tuned.get("seconds_of_what_ran")}
         times = captured["milliseconds"]
         bound = times["plain"]["median"] - 1e3 * ((saved["gain"] or 0) + (saved["elsewhere"] or 0)) / 3 if "plain" in times else None
         return {"replays": captured, "bound_milliseconds": bound, "host": host, "seconds_of_three_steps": saved, "problems": len(tuned["problems"]), "tune_failed": tuned.get("failed"), "said": said,
-                "stderr": stderr}
+                "stderr": stderr, "first": first, "tuning": {key: tuned.get(key) for key in ("seconds", "measured", "partial", "offered_seconds")},
+                "tuned": by_problem(tuned), "convolutions": convolutions, "ran": plans_of(ran), "benchmark ran": plans_of(chosen)}
 
 
 class Causal(harness.Step):

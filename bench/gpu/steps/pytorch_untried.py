@@ -18,7 +18,7 @@ class Untried(harness.Step):
     ROUNDS = int(os.environ.get("CONVOY_ROUNDS", 7))
     SECONDS = 0.3  # of steps a turn
     LIMIT = float(os.environ.get("CONVOY_UNIT_SECONDS", harness.UNIT_SECONDS))
-    WITHOUT = os.environ.get("CONVOY_WITHOUT", "").split(";")  # of "channels last" and "tuned"
+    WITHOUT = os.environ.get("CONVOY_WITHOUT", "").split(";")  # of "channels last" and "tuned": after `convoy tune`, then the bound is not known either
     alone = {}  # by GPU: what takes times waits for another unit that does
 
     def units(self):
@@ -74,27 +74,35 @@ class Untried(harness.Step):
             driven["recorded"].ask("steps 3")
             row["recorded"] = driven.pop("recorded").end()[-300:]
             row["losses"] = {mode: [first[mode]["loss"], *driven[mode].ask("steps 3")["losses"]] for mode in first}
-            begin = time.monotonic()
-            _, out, err = harness.command([harness.CONVOY, "tune", record, "--device", "cuda", "--json"], seconds=max(1, end - time.monotonic()), CONVOY_DB=known["CONVOY_DB"] + ".tuned",
-                                          CONVOY_KERNEL_CACHE=known["CONVOY_KERNEL_CACHE"] + "-tuned")
-            row["tune_seconds"] = time.monotonic() - begin
+            tuned = self.tuned(row, record, known, end) if "tuned" not in self.WITHOUT else None
         row["seen"] = ran_in(record)  # of three steps
-        tuned = json.loads(out) if out.startswith("{") else {"failed": err[-600:]}
-        row["tuned"] = {key: tuned.get(key) for key in ("measured", "partial", "seconds", "offered_seconds", "spent", "calls", "timed_calls", "seconds_of_what_ran", "gain_seconds",
-                                                         "elsewhere_seconds", "failed")}
-        row["problems"] = [{key: each.get(key) for key in ("problem", "calls", "ran", "ran_seconds", "best", "elsewhere", "partial", "inferred", "known")} for each in tuned.get("problems", [])]
         again = harness.OUT / f"untried-{name}-again.jsonl"
-        driven["tuned"] = start("exec", *under("--like-benchmark", "--record", again, "--steer"), *script, tuned=".tuned")
-        driven["tuned"].said()
+        if tuned is not None:
+            driven["tuned"] = start("exec", *under("--like-benchmark", "--record", again, "--steer"), *script, tuned=".tuned")
+            driven["tuned"].said()
         with lock:
-            row["first"]["tuned, known"] = driven["tuned"].ask("first")["seconds"]
+            if tuned is not None:
+                row["first"]["tuned, known"] = driven["tuned"].ask("first")["seconds"]
             self.put_times(row, in_turns(driven, tuple(driven), self.ROUNDS, self.SECONDS))
-            saved = 1e3 * ((tuned.get("gain_seconds") or 0) + (tuned.get("elsewhere_seconds") or 0)) / 3
-            row["bound_milliseconds"] = row["turns"]["milliseconds"]["plain"]["median"] - saved
+            if tuned is not None:
+                saved = 1e3 * ((tuned.get("gain_seconds") or 0) + (tuned.get("elsewhere_seconds") or 0)) / 3
+                row["bound_milliseconds"] = row["turns"]["milliseconds"]["plain"]["median"] - saved
             row["memory"] = {mode: one.ask("memory") for mode, one in driven.items()}
             row["replays"] = replayed(driven, list(driven), 6)
         row["said"] = {mode: one.end()[-800:] for mode, one in driven.items()}
         row["ran"] = [{key: each[key] for key in ("problem", "calls", "plans", "not_placed") if key in each} for each in lines_of(again) if "problem" in each]
+
+    def tuned(self, row, record, known, end):
+        """What `convoy tune RECORD` says, in a database and a kernel cache of its own."""
+        begin = time.monotonic()
+        _, out, err = harness.command([harness.CONVOY, "tune", record, "--device", "cuda", "--json"], seconds=max(1, end - time.monotonic()),
+                                      CONVOY_DB=known["CONVOY_DB"] + ".tuned", CONVOY_KERNEL_CACHE=known["CONVOY_KERNEL_CACHE"] + "-tuned")
+        row["tune_seconds"] = time.monotonic() - begin
+        tuned = json.loads(out) if out.startswith("{") else {"failed": err[-600:]}
+        row["tuned"] = {key: tuned.get(key) for key in ("measured", "partial", "seconds", "offered_seconds", "spent", "calls", "timed_calls", "seconds_of_what_ran", "gain_seconds",
+                                                         "elsewhere_seconds", "failed")}
+        row["problems"] = [{key: each.get(key) for key in ("problem", "calls", "ran", "ran_seconds", "best", "elsewhere", "partial", "inferred", "known")} for each in tuned.get("problems", [])]
+        return tuned
 
     def put_times(self, row, rounds):
         modes = list(rounds[0])

@@ -88,7 +88,7 @@ def install(torch, key="CUDA"):
     import threading
     import warnings
     Kernel.lock = threading.Lock()
-    atexit.register(record_generated)
+    atexit.register(record_generated, os.getpid())
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is replaced
@@ -112,7 +112,8 @@ def lay_channels_last(torch, devices=("cuda",)):
         return done
 
     torch.nn.Module._apply = apply_and_lay
-    atexit.register(lambda: laid and tell_of("channels-last", len(laid)))
+    process = os.getpid()
+    atexit.register(lambda: laid and process == os.getpid() and tell_of("channels-last", len(laid)))
 
 
 def generated(code):
@@ -129,10 +130,10 @@ def generated(code):
     return found
 
 
-def record_generated():
-    """At the end: what torch.compile made of convolutions that never reach aten, for `convoy exec --record`."""
+def record_generated(process):
+    """At the end of `process`, not of its forks: what torch.compile made of convolutions that never reach aten, for `convoy exec --record`."""
     file, codecache = os.environ.get("CONVOY_RECORD"), sys.modules.get("torch._inductor.codecache")
-    if not file or codecache is None:
+    if not file or codecache is None or process != os.getpid():
         return
     import json
     try:

@@ -178,10 +178,13 @@ def _run(name: str, entry: str, a: Tensor, b: Tensor, bias: Optional[Tensor], si
         x, w = tuple(shapes[0]), tuple(shapes[1])  # type: ignore[arg-type]
         y = tuple(shapes[2] or (x[0], w[0], *_geometry.output_sizes(x[2:], w[2:], padding, stride, dilation)))
         laid = [Operand(shape, tuple(_geometry.packed_strides(shape, False)), a.dtype) for shape in (x, w, y)]
-        text = _geometry.problem_text(name, *laid, padding, stride, dilation, groups, False, False, alignment)
+        try:
+            text = convoy.Problem(_geometry.problem_text(name, *laid, padding, stride, dilation, groups, False, False, alignment)).text
+        except Exception:  # PyTorch's own words are the program's
+            return None
         device = torch.cuda.get_device_name(a.device) if a.is_cuda else str(a.device)
         with _lock:
-            row = _rows.setdefault(key, Row(convoy.Problem(text).text, f"aten::{entry}", device))
+            row = _rows.setdefault(key, Row(text, f"aten::{entry}", device))
     captured = a.is_cuda and _capturing()
     row.calls += 1
     row.captured += captured
@@ -274,6 +277,13 @@ def start(library: Any, key: str = "CUDA") -> None:
         warnings.simplefilter("ignore")  # that a kernel is replaced
         library.impl("convolution_backward", backward, key, with_keyset=True)
     atexit.register(write)
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_begin_anew)
+
+
+def _begin_anew() -> None:
+    """In a child: a record has what a process does itself."""
+    _rows.clear()
+    _lock.release()
 
 
 # ---- the record ----
