@@ -1,4 +1,5 @@
 // AveragePool and LpPool: sums over windows.
+#include <algorithm>
 #include <cmath>
 
 #include "ops/math_types.h"
@@ -81,6 +82,12 @@ class AveragePool final : public SumPool {
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     CONVOY_TRY(const PoolGeometry geometry, read_pooling(node, x.dims));
     CONVOY_TRY(const std::int64_t include, node.integer("count_include_pad", 0));
+    const auto is_whole = [](const PoolAxis& axis) {
+      return axis.out == 1 && axis.pad == 0 && axis.dilation == 1 && axis.kernel == axis.in;
+    };
+    if (std::ranges::all_of(geometry.axes, is_whole) && x.is_packed(Layout::nchw) && y.elements() > 0) {
+      return average_of_planes(node, x, request);
+    }
     const PoolKind kind = include != 0 ? PoolKind::average_include_pad : PoolKind::average_exclude_pad;
     if (auto plan = plane_pooling(node, kind, geometry, x, y, request)) return plan;
     const bool vectors = has_row_vectors(request);

@@ -5,6 +5,7 @@
 
 #include "ops/math_types.h"
 #include "ops/operator_row.h"
+#include "ops/pooling/plane_pool.h"
 #include "ops/reduce/folds.h"
 #include "ops/row_functions.h"
 #include "ops/rows.h"
@@ -203,6 +204,18 @@ const GlobalPool<Kind::max> global_max_pool;
 const GlobalPool<Kind::lp> global_lp_pool;
 
 }  // namespace
+
+std::unique_ptr<OpPlan> average_of_planes(const NodeDesc& node, const TensorDesc& x, const PlanRequest& request) {
+  const PlaneFolds folds = plane_folds(Kind::average, 1, x.type, request.cpu.isa);
+  const std::int64_t batch = x.dims[0], channels = x.dims[1], area = x.elements() / (batch * channels);
+  return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
+    return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+      const Planes<T> planes{static_cast<const T*>(in[0]), static_cast<T*>(out[0]), batch, channels, area, 1, nullptr};
+      reduce_planes<Kind::average>(planes, folds, context);
+      return {};
+    });
+  });
+}
 
 std::vector<OperatorRow> global_pool_rows() {
   return {{"GlobalAveragePool", &global_average_pool, images::each_alone, Rate::reductions, values::mixed,

@@ -23,14 +23,20 @@ bool reads_always(const PoolAxis& axis) {
   return true;
 }
 
+// How many taps an average divides by.
+float counted(PoolKind kind, const PoolAxis& axis, std::int64_t o) {
+  const bool with_pad = kind == PoolKind::average_include_pad;
+  return static_cast<float>(with_pad ? axis.padded_taps(o) : axis.last_tap(o) - axis.first_tap(o));
+}
+
 class PlanePooling {
  public:
   PlanePooling(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry, DataType type, std::int64_t planes)
       : rows_(&rows),
         type_(type),
         size_(static_cast<std::int64_t>(size_of(type))),
+        kind_(kind),
         sums_(kind != PoolKind::max),
-        with_pad_(kind == PoolKind::average_include_pad),
         geometry_(geometry),
         planes_(planes) {
     const PoolAxis& width = geometry.axes[2];
@@ -40,7 +46,7 @@ class PlanePooling {
       const PoolAxis& height = geometry.axes[1];
       joined_ = std::min(height.in, (kAtOnce - 1) * height.stride + height.extent()) * width.in;
     }
-    for (std::int64_t o = 0; o < width.out; ++o) divisors_.push_back(static_cast<float>(counted(width, o)));
+    for (std::int64_t o = 0; o < width.out; ++o) divisors_.push_back(counted(kind, width, o));
   }
 
   std::size_t workspace_bytes(int threads) const {
@@ -72,7 +78,7 @@ class PlanePooling {
                           memory + (oh - first) * length_ + width.pad);
             }
             for (std::int64_t oh = first; oh < last; ++oh) {
-              const float divisor = sums_ ? static_cast<float>(counted(depth, od) * counted(height, oh)) : 1;
+              const float divisor = sums_ ? counted(kind_, depth, od) * counted(kind_, height, oh) : 1;
               const std::int64_t row = plane * out_rows + od * height.out + oh;
               rows_->along(sums_, memory + (oh - first) * length_, width.kernel, width.stride, width.dilation,
                            divisors_.data(), divisor, width.out, type_, y + row * width.out * size_);
@@ -83,11 +89,6 @@ class PlanePooling {
 
  private:
   static constexpr std::int64_t kAtOnce = 8;
-
-  // How many taps an average divides by.
-  std::int64_t counted(const PoolAxis& axis, std::int64_t o) const {
-    return with_pad_ ? axis.padded_taps(o) : axis.last_tap(o) - axis.first_tap(o);
-  }
 
   // Rows of one depth, those of x or what those of several became.
   struct Rows {
@@ -119,19 +120,21 @@ class PlanePooling {
   const PlaneRows* rows_;
   DataType type_;
   std::int64_t size_;
-  bool sums_, with_pad_;
+  PoolKind kind_;
+  bool sums_;
   PoolGeometry geometry_;
   std::int64_t planes_, length_ = 0;  // of a row, with what is before and behind it
   std::int64_t joined_ = 0;           // elements of several depths' rows, joined
   std::vector<float> divisors_;
 };
 
-// Maxima of planes whose rows fit into registers (PlaneRows::short_plane). A window that reaches beyond an edge reads
-// one of its own elements twice.
+// Planes whose rows fit into registers (PlaneRows::short_plane). Of a window that reaches beyond an edge a maximum
+// reads one of its own elements twice, a sum no row or a 0.
 class ShortPlanePooling {
  public:
-  ShortPlanePooling(const PlaneRows& rows, const PoolGeometry& geometry, DataType type, std::int64_t planes)
-      : rows_(&rows), type_(type), planes_(planes) {
+  ShortPlanePooling(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry, DataType type,
+                    std::int64_t planes)
+      : rows_(&rows), sums_(kind != PoolKind::max), type_(type), planes_(planes) {
     const auto& [depth, height, width] = geometry.axes;
     in_bytes_ = depth.in * height.in * width.in * size_of(type);
     out_bytes_ = depth.out * height.out * width.out * size_of(type);
@@ -141,25 +144,31 @@ class ShortPlanePooling {
               .along_taps = width.kernel,
               .count = width.out};
     for (std::int64_t row = 0; row < plane_.rows; ++row) {
+      down_divisors_.push_back(counted(kind, depth, row / height.out) * counted(kind, height, row % height.out));
       for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
         for (std::int64_t kh = 0; kh < height.kernel; ++kh) {
           const std::int64_t d = place(depth, row / height.out, kd), h = place(height, row % height.out, kh);
-          down_.push_back((d * height.in + h) * width.in);
+          const bool taken = !sums_ || (reads(depth, row / height.out, kd) && reads(height, row % height.out, kh));
+          down_.push_back(taken ? (d * height.in + h) * width.in : -1);
         }
       }
     }
     along_.resize(static_cast<std::size_t>(width.kernel * rows.lanes));
     for (std::int64_t k = 0; k < width.kernel; ++k) {
       for (std::int64_t o = 0; o < width.out; ++o) {
-        along_[static_cast<std::size_t>(k * rows.lanes + o)] = static_cast<std::int32_t>(place(width, o, k));
+        const std::int64_t at = sums_ && !reads(width, o, k) ? width.in : place(width, o, k);
+        along_[static_cast<std::size_t>(k * rows.lanes + o)] = static_cast<std::int32_t>(at);
       }
     }
+    along_divisors_.assign(static_cast<std::size_t>(rows.lanes), 1);
+    for (std::int64_t o = 0; o < width.out; ++o) along_divisors_[static_cast<std::size_t>(o)] = counted(kind, width, o);
   }
 
   static bool fits(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry) {
     constexpr std::int64_t kMostTaps = 4096;
     const auto& [depth, height, width] = geometry.axes;
-    return kind == PoolKind::max && width.in <= 2 * rows.lanes && width.out <= rows.lanes &&
+    const std::int64_t most = 2 * rows.lanes - (kind == PoolKind::max ? 0 : 1);  // with room for a 0
+    return width.in <= most && width.out <= rows.lanes &&
            depth.out * height.out * depth.kernel * height.kernel <= kMostTaps && width.kernel <= kMostTaps;
   }
 
@@ -169,8 +178,10 @@ class ShortPlanePooling {
       PlaneRows::ShortPlane plane = plane_;
       plane.down = down_.data();
       plane.along = along_.data();
+      plane.down_divisors = down_divisors_.data();
+      plane.along_divisors = along_divisors_.data();
       for (std::int64_t p = begin; p < end; ++p) {
-        rows_->short_plane(type_, plane, x + p * in_bytes_, y + p * out_bytes_);
+        rows_->short_plane(sums_, type_, plane, x + p * in_bytes_, y + p * out_bytes_);
       }
     });
   }
@@ -181,12 +192,18 @@ class ShortPlanePooling {
     return o * axis.stride + std::clamp(k, axis.first_tap(o), axis.last_tap(o) - 1) * axis.dilation - axis.pad;
   }
 
+  static bool reads(const PoolAxis& axis, std::int64_t o, std::int64_t k) {
+    return k >= axis.first_tap(o) && k < axis.last_tap(o);
+  }
+
   const PlaneRows* rows_;
+  bool sums_;
   DataType type_;
   std::int64_t planes_, in_bytes_ = 0, out_bytes_ = 0;
   PlaneRows::ShortPlane plane_ = {};
   std::vector<std::int64_t> down_;
   std::vector<std::int32_t> along_;
+  std::vector<float> down_divisors_, along_divisors_;
 };
 
 template <class Pooling>
@@ -206,13 +223,12 @@ std::unique_ptr<OpPlan> plane_pooling(const NodeDesc& node, PoolKind kind, const
                                       const TensorDesc& x, const TensorDesc& y, const PlanRequest& request) {
   const PlaneRows* const rows = plane_rows(request.cpu.isa);
   if (rows == nullptr || x.rank() < 3) return nullptr;
-  // Averages of halves are added as they are found, so that each has the bits of the plain loop.
-  if (x.type != DataType::f32 && !(kind == PoolKind::max && contains(kHalves, x.type))) return nullptr;
+  if (x.type != DataType::f32 && !contains(kHalves, x.type)) return nullptr;
   if (!x.is_packed(Layout::nchw) || !y.is_packed(Layout::nchw) || y.elements() == 0) return nullptr;
   if (!std::ranges::all_of(geometry.axes, reads_always)) return nullptr;
   const std::int64_t planes = x.dims[0] * x.dims[1];
   if (ShortPlanePooling::fits(*rows, kind, geometry)) {
-    return plan_of(node, ShortPlanePooling(*rows, geometry, x.type, planes), 0);
+    return plan_of(node, ShortPlanePooling(*rows, kind, geometry, x.type, planes), 0);
   }
   PlanePooling pooling(*rows, kind, geometry, x.type, planes);
   const std::size_t workspace_bytes = pooling.workspace_bytes(request.threads);

@@ -1,4 +1,4 @@
-// Pooling of rows whose elements lie side by side, f32 or for maxima halves, with the widest vectors that there are:
+// Pooling of rows whose elements lie side by side, f32 or halves, with the widest vectors that there are:
 // down the columns of a row of windows, in f32, and then along what came of it.
 #pragma once
 
@@ -19,16 +19,19 @@ struct PlaneRows {
                 const float* divisors, float divisor, std::int64_t count, DataType type, void* y);
   static constexpr std::int64_t kSlack = 64;
 
-  // Maxima of a plane whose rows are two vectors at most, and rows of windows one: all in registers. y[r * count + o] =
-  // the largest of x[down[r * down_taps + i] + along[k * lanes + o]] over i < down_taps, k < along_taps, for r < rows.
-  // Row r reads `width` elements from x[down[...]] on.
+  // Of a plane whose rows are two vectors at most, and rows of windows one: all in registers. y[r * count + o] = the
+  // largest or the sum of x[down[r * down_taps + i] + along[k * lanes + o]] over i < down_taps, k < along_taps, for
+  // r < rows. Row r reads `width` elements from x[down[...]] on. For sums a negative `down` is no tap, elements from
+  // `width` on are 0 (width < 2 * lanes where one is read), and row r is divided by down_divisors[r] *
+  // along_divisors[o], of which there are as many as lanes.
   struct ShortPlane {
     const std::int64_t* down;
     std::int64_t down_taps, rows, width;
     const std::int32_t* along;
     std::int64_t along_taps, count;
+    const float *down_divisors, *along_divisors;
   };
-  void (*short_plane)(DataType type, const ShortPlane& plane, const void* x, void* y);
+  void (*short_plane)(bool sums, DataType type, const ShortPlane& plane, const void* x, void* y);
   int lanes;
 };
 
