@@ -104,30 +104,38 @@ constexpr TypeSet kBytes = only(DataType::u8) | only(DataType::s8);
 constexpr TypeSet kRows = kHalves | only(DataType::f32);
 constexpr TypeSet kThroughF32 = kRows | kBytes;
 
+// row(x, x_stride, y, y_stride, count) for runs of at most kRowChunk elements.
+template <class T, class To, class Row>
+std::unique_ptr<OpPlan> by_rows(const NodeDesc& node, const BroadcastLoop& loop, Row row) {
+  return make_plan(node,
+                   [loop, row](std::span<const void* const> in, std::span<void* const> out,
+                               const ExecContext& context) -> Result<void> {
+                     parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
+                       loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+                         const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
+                         const T* const x = static_cast<const T*>(in[0]) + at[1];
+                         To* const y = static_cast<To*>(out[0]) + at[0];
+                         for (std::int64_t i = 0; i < count; i += kRowChunk) {
+                           row(x + i * xs, xs, y + i * ys, ys, std::min(kRowChunk, count - i));
+                         }
+                       });
+                     });
+                     return {};
+                   });
+}
+
 std::unique_ptr<OpPlan> through_f32(const NodeDesc& node, const BroadcastLoop& loop, DataType from, DataType to,
                                     bool vectors) {
   return dispatch<kThroughF32>(from, [&]<class T>(Tag<T>) {
     return dispatch<kRows>(to, [&]<class To>(Tag<To>) {
-      return make_plan(node,
-                       [loop, vectors](std::span<const void* const> in, std::span<void* const> out,
-                                       const ExecContext& context) -> Result<void> {
-                         parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
-                           RowBuffer buffer;
-                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                             const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
-                             for (std::int64_t start = 0; start < count; start += kRowChunk) {
-                               const std::int64_t n = std::min(kRowChunk, count - start);
-                               const T* x = static_cast<const T*>(in[0]) + at[1] + start * xs;
-                               To* y = static_cast<To*>(out[0]) + at[0] + start * ys;
-                               constexpr bool kInPlace = std::is_same_v<To, float>;
-                               float* values = kInPlace && ys == 1 ? reinterpret_cast<float*>(y) : buffer.data();
-                               const float* row = load_row(vectors, x, xs, n, values);
-                               if (row != reinterpret_cast<float*>(y)) store_row(vectors, row, n, y, ys);
-                             }
-                           });
-                         });
-                         return {};
-                       });
+      return by_rows<T, To>(node, loop,
+                            [vectors](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count) {
+                              RowBuffer buffer;
+                              constexpr bool kInPlace = std::is_same_v<To, float>;
+                              float* const values = kInPlace && ys == 1 ? reinterpret_cast<float*>(y) : buffer.data();
+                              const float* const row = load_row(vectors, x, xs, count, values);
+                              if (row != reinterpret_cast<float*>(y)) store_row(vectors, row, count, y, ys);
+                            });
     });
   });
 }
@@ -142,30 +150,18 @@ std::unique_ptr<OpPlan> of_whole(const NodeDesc& node, const BroadcastLoop& loop
                                  bool vectors) {
   return dispatch<kWhole>(from, [&]<class T>(Tag<T>) {
     return dispatch<kFromWhole>(to, [&]<class To>(Tag<To>) {
-      return make_plan(node,
-                       [loop, vectors](std::span<const void* const> in, std::span<void* const> out,
-                                       const ExecContext& context) -> Result<void> {
-                         parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
-                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                             const T* x = static_cast<const T*>(in[0]) + at[1];
-                             To* y = static_cast<To*>(out[0]) + at[0];
-                             const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
-                             if constexpr (is_half<To>) {
-                               RowBuffer buffer;
-                               for (std::int64_t start = 0; start < count; start += kRowChunk) {
-                                 const std::int64_t n = std::min(kRowChunk, count - start);
-                                 load_row(vectors, x + start * xs, xs, n, buffer.data());
-                                 store_row(vectors, buffer.data(), n, y + start * ys, ys);
-                               }
-                             } else if (xs == 1 && ys == 1) {
-                               for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
-                             } else {
-                               for (std::int64_t i = 0; i < count; ++i) y[i * ys] = static_cast<To>(x[i * xs]);
-                             }
-                           });
-                         });
-                         return {};
-                       });
+      return by_rows<T, To>(node, loop,
+                            [vectors](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count) {
+                              if constexpr (is_half<To>) {
+                                RowBuffer buffer;
+                                load_row(vectors, x, xs, count, buffer.data());
+                                store_row(vectors, buffer.data(), count, y, ys);
+                              } else if (xs == 1 && ys == 1) {
+                                for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
+                              } else {
+                                for (std::int64_t i = 0; i < count; ++i) y[i * ys] = static_cast<To>(x[i * xs]);
+                              }
+                            });
     });
   });
 }
@@ -174,54 +170,26 @@ std::unique_ptr<OpPlan> of_whole(const NodeDesc& node, const BroadcastLoop& loop
 template <class To>
 std::unique_ptr<OpPlan> to_whole(const NodeDesc& node, const BroadcastLoop& loop, DataType from) {
   return dispatch<kRows>(from, [&]<class T>(Tag<T>) {
-    return make_plan(node,
-                     [loop](std::span<const void* const> in, std::span<void* const> out,
-                            const ExecContext& context) -> Result<void> {
-                       parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
-                         RowBuffer buffer;
-                         std::array<To, kRowChunk> whole;
-                         loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                           const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
-                           for (std::int64_t start = 0; start < count; start += kRowChunk) {
-                             const std::int64_t n = std::min(kRowChunk, count - start);
-                             const T* x = static_cast<const T*>(in[0]) + at[1] + start * xs;
-                             To* y = static_cast<To*>(out[0]) + at[0] + start * ys;
-                             const float* row = load_row(true, x, xs, n, buffer.data());
-                             avx2::truncate_row(row, ys == 1 ? y : whole.data(), n);
-                             for (std::int64_t i = 0; ys != 1 && i < n; ++i) y[i * ys] = whole[i];
-                           }
-                         });
-                       });
-                       return {};
-                     });
+    return by_rows<T, To>(node, loop, [](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count) {
+      RowBuffer buffer;
+      std::array<To, kRowChunk> whole;
+      const float* const row = load_row(true, x, xs, count, buffer.data());
+      avx2::truncate_row(row, ys == 1 ? y : whole.data(), count);
+      for (std::int64_t i = 0; ys != 1 && i < count; ++i) y[i * ys] = whole[i];
+    });
   });
 }
 
 // Whether f32 or halves are not 0; a NaN is not.
 std::unique_ptr<OpPlan> to_boolean(const NodeDesc& node, const BroadcastLoop& loop, DataType from, bool vectors) {
   return dispatch<kRows>(from, [&]<class T>(Tag<T>) {
-    return make_plan(node,
-                     [loop, vectors](std::span<const void* const> in, std::span<void* const> out,
-                                     const ExecContext& context) -> Result<void> {
-                       parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
-                         RowBuffer buffer;
-                         loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                           const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
-                           for (std::int64_t start = 0; start < count; start += kRowChunk) {
-                             const std::int64_t n = std::min(kRowChunk, count - start);
-                             const T* x = static_cast<const T*>(in[0]) + at[1] + start * xs;
-                             auto* y = static_cast<std::uint8_t*>(out[0]) + at[0] + start * ys;
-                             const float* row = load_row(vectors, x, xs, n, buffer.data());
-                             if (vectors && ys == 1) {
-                               avx2::nonzero_row(row, y, n);
-                             } else {
-                               for (std::int64_t i = 0; i < n; ++i) y[i * ys] = row[i] != 0 ? 1 : 0;
-                             }
-                           }
-                         });
-                       });
-                       return {};
-                     });
+    return by_rows<T, std::uint8_t>(
+        node, loop, [vectors](const T* x, std::int64_t xs, std::uint8_t* y, std::int64_t ys, std::int64_t count) {
+          RowBuffer buffer;
+          const float* const row = load_row(vectors, x, xs, count, buffer.data());
+          if (vectors && ys == 1) return avx2::nonzero_row(row, y, count);
+          for (std::int64_t i = 0; i < count; ++i) y[i * ys] = row[i] != 0 ? 1 : 0;
+        });
   });
 }
 

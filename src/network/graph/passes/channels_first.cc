@@ -248,6 +248,16 @@ bool moves_nothing(const Dims& dims) {
   return std::count_if(dims.begin() + 1, dims.end(), [](std::int64_t dim) { return dim != 1; }) <= 1;
 }
 
+void add_transpose(Graph& graph, const Node& like, int from, int to, std::vector<std::int64_t> perm) {
+  Node node;
+  node.desc = {.op = "Transpose", .domain = {}, .name = like.desc.name, .opset = 13, .attributes = {}};
+  node.desc.attributes["perm"] = std::move(perm);
+  node.inputs = {from};
+  node.outputs = {to};
+  node.sources = like.sources;
+  graph.nodes.push_back(std::move(node));
+}
+
 Result<std::optional<ChannelsFirst>> channels_first(const Graph& graph, const Node& node,
                                                     const std::function<bool(int)>& comes_first) {
   const auto one = std::ranges::find_if(node.inputs, comes_first);

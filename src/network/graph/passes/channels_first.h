@@ -20,6 +20,9 @@ Dims channels_first(Dims dims);
 // Bringing the channels of such dims first moves no element.
 bool moves_nothing(const Dims& dims);
 
+// Adds the Transpose that makes value `to` of value `from`, with the name and the sources of `like`.
+void add_transpose(Graph& graph, const Node& like, int from, int to, std::vector<std::int64_t> perm);
+
 struct ChannelsFirst {
   ops::NodeDesc desc;
   std::map<int, HostTensor> constants;  // in place of these inputs

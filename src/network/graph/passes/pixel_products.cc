@@ -42,15 +42,6 @@ class PixelProductRewriting {
     graph_.values[id].desc = TensorDesc::packed(type, std::move(dims));
     return id;
   }
-  void transpose(const Node& like, int from, int to, std::vector<std::int64_t> perm) {
-    Node node;
-    node.desc = {.op = "Transpose", .domain = {}, .name = like.desc.name, .opset = 13, .attributes = {}};
-    node.desc.attributes["perm"] = std::move(perm);
-    node.inputs = {from};
-    node.outputs = {to};
-    node.sources = like.sources;
-    graph_.nodes.push_back(std::move(node));
-  }
 
   // [M, K, 1, ..] of [K, M].
   Result<int> filters_of(const std::string& name, const HostTensor& b, int rank) {
@@ -79,7 +70,7 @@ class PixelProductRewriting {
     const int rank = in.rank();
     const HostTensor b = *graph_.constant_of(product.inputs[1]);
     const int source = new_value(name + ".pixels", in.type, channels_first(in.dims));
-    transpose(product, x, source, first_order(rank));
+    add_transpose(graph_, product, x, source, first_order(rank));
     Dims pixels = graph_.values[source].desc.dims;
     pixels[1] = b.desc.dims[1];
     CONVOY_TRY(const int filters, filters_of(name, b, rank));
@@ -90,7 +81,7 @@ class PixelProductRewriting {
     conv.desc.attributes.clear();
     conv.inputs = {source, filters};
     conv.outputs = {now};
-    transpose(product, now, product.outputs[0], last_order(rank));
+    add_transpose(graph_, product, now, product.outputs[0], last_order(rank));
     return {};
   }
 

@@ -175,13 +175,13 @@ class TransposeSinking {
     }
     for (const int input : moved.transposed) {
       inputs[input] = twin_of(before.inputs[input]);
-      transpose(before, before.inputs[input], inputs[input], first_order(rank));
+      add_transpose(graph_, before, before.inputs[input], inputs[input], first_order(rank));
     }
     if (moved.outputs_too) {
       for (int& output : outputs) {
         const int was = output;
         twins_[was] = output = twin_of(was);
-        if (needed_[was]) transpose(before, output, was, last_order(rank));
+        if (needed_[was]) add_transpose(graph_, before, output, was, last_order(rank));
       }
     }
     Node& node = graph_.nodes[n];
@@ -197,16 +197,6 @@ class TransposeSinking {
     graph_.values[twin].desc =
         TensorDesc::packed(graph_.values[value].desc.type, channels_first(graph_.values[value].desc.dims));
     return twin;
-  }
-
-  void transpose(const Node& beside, int from, int to, std::vector<std::int64_t> order) {
-    Node node;
-    node.desc = {.op = "Transpose", .domain = {}, .name = beside.desc.name, .opset = 13, .attributes = {}};
-    node.desc.attributes["perm"] = std::move(order);
-    node.inputs = {from};
-    node.outputs = {to};
-    node.sources = beside.sources;
-    graph_.nodes.push_back(std::move(node));
   }
 
   Graph& graph_;
