@@ -128,6 +128,7 @@ TEST(GeneratedReductions, AreWhatOperatorsCompute) {
       cases.add(over(op, {2, 3}, 0), {x}, Layout::nhwc, {1e-4, 1e-4});
       cases.add(over(op, {0, 3}), {x}, Layout::nchw, {1e-4, 1e-4});
       cases.add(over(op, {-1}), {some(type, {5, 1}, low, 2)}, Layout::nchw, {1e-4, 1e-4});
+      cases.add(node_of(op, {{"noop_with_empty_axes", std::int64_t{1}}}, 18), {x}, Layout::nhwc, {1e-4, 1e-4});
     }
   }
   cases.add(over("ReduceMax", {1}), {varied(DataType::f32, {4, 70}, random)});

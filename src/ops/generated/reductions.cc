@@ -62,7 +62,7 @@ Result<Computation> reduce(const Described& d) {
   const int axes_are_input_since = op == "ReduceSum" ? 13 : 18;
   CONVOY_TRY(const std::vector<bool> reduced, reduced_axes(d.node, d.inputs, d.node.opset >= axes_are_input_since));
   const TensorDesc y = with_reduced_dims(d.outputs[0], reduced);
-  if (!reduced.empty() && std::ranges::find(reduced, true) == reduced.end()) {
+  if (!reduced.empty() && std::ranges::find(reduced, true) == reduced.end() && keeps_single_elements(d.node)) {
     const DataType moved = moved_as(x.type);
     return mapped(moved, {{0, as_type(x, moved)}}, as_type(y, moved), generate::itself());
   }

@@ -1,8 +1,11 @@
 // ReduceSum and its kin.
 #include "ops/reduce/reduce.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
+#include <string_view>
 
 #include "ops/math_types.h"
 #include "ops/movement/strided_copy.h"
@@ -55,6 +58,11 @@ Result<std::vector<bool>> reduced_axes(const NodeDesc& node, std::span<const Inp
   return reduced;
 }
 
+bool keeps_single_elements(const NodeDesc& node) {
+  static constexpr std::string_view kCompute[] = {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceSumSquare"};
+  return std::ranges::find(kCompute, node.op) == std::end(kCompute);
+}
+
 Dims reduced_dims(const Dims& dims, const std::vector<bool>& reduced, bool keep_dims) {
   Dims result;
   for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -97,7 +105,6 @@ void reduce_all(const ReduceLoops& loops, const FoldLoops& folds, Finish finish,
   });
 }
 
-// With noop_with_empty_axes the output is the input, not the reduction of single elements.
 class Reduce final : public Operator {
  public:
   constexpr Reduce(Reduction reduction, int axes_input_since)
@@ -118,7 +125,8 @@ class Reduce final : public Operator {
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const std::vector<bool> reduced, reduced_axes(node, inputs, axes_are_input(node)));
     const ReduceLoops loops(outputs[0], inputs[0].desc, reduced);
-    if (std::find(reduced.begin(), reduced.end(), true) == reduced.end() && !reduced.empty()) {
+    const bool of_single_elements = std::ranges::find(reduced, true) == reduced.end();
+    if (of_single_elements && !reduced.empty() && keeps_single_elements(node)) {
       const TensorDesc &x = inputs[0].desc, &y = outputs[0];
       return plan_of_copy(node, StridedCopy(size_of(x.type), y.dims, x.strides, y.strides));
     }

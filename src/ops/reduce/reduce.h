@@ -21,6 +21,9 @@ struct ReduceLoops {
 // The axes that a reduction reduces: from attribute `axes`, or from input 1 where axes are an input; all where none are
 // given (none at all with noop_with_empty_axes).
 Result<std::vector<bool>> reduced_axes(const NodeDesc& node, std::span<const Input> inputs, bool axes_are_input);
+// Whether what the operator makes of single elements (noop_with_empty_axes) is these elements: not of ReduceL1, L2,
+// LogSum and SumSquare, which do to each what they do before and after they add up.
+bool keeps_single_elements(const NodeDesc& node);
 // The dims left of `dims`.
 Dims reduced_dims(const Dims& dims, const std::vector<bool>& reduced, bool keep_dims);
 

@@ -73,7 +73,14 @@ TEST(Reduce, AxesLeftOut) {
   expect_op(node_of("ReduceSum"), {x}, {floats({1, 1}, {8})});
   expect_op(node_of("ReduceSum"), {x, absent()}, {floats({1, 1}, {8})});
   expect_op(node_of("ReduceSum", {{"noop_with_empty_axes", std::int64_t{1}}}), {x, longs({0}, {})}, {x});
-  expect_op(node_of("ReduceL1", {{"noop_with_empty_axes", std::int64_t{1}}}), {x}, {x});
+  const auto of_each = [](const char* op) { return node_of(op, {{"noop_with_empty_axes", std::int64_t{1}}}); };
+  for (const char* op : {"ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSumExp"}) {
+    expect_op(of_each(op), {x}, {x});
+  }
+  expect_op(of_each("ReduceL1"), {x}, {floats({2, 2}, {1, 2, 3, 4})});
+  expect_op(of_each("ReduceL2"), {x, longs({0}, {})}, {floats({2, 2}, {1, 2, 3, 4})});
+  expect_op(of_each("ReduceSumSquare"), {x}, {floats({2, 2}, {1, 4, 9, 16})});
+  expect_op(of_each("ReduceLogSum"), {x}, {floats({2, 2}, {NAN, std::log(2.), std::log(3.), std::log(4.)})}, 1e-6);
   expect_op(node_of("ReduceMean"), {floats({}, {3})}, {floats({}, {3})});
   expect_op(node_of("ReduceL1"), {floats({}, {-3})}, {floats({}, {3})});
   expect_refused(node_of("ReduceSum"), {x, longs({1}, {2})}, "axes[0]=2");
