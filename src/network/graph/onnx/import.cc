@@ -308,10 +308,10 @@ class Importer {
     node.sources = {node.desc.name};
     const std::string what = network::describe(node);
     const auto opset = opsets_.find(node.desc.domain);
-    if (opset == opsets_.end()) {
-      return corrupt(what + ": the model imports no opset of domain '" + node.desc.domain + "'");
-    }
-    node.desc.opset = opset->second;
+    if (opset == opsets_.end() && node.desc.domain.empty())
+      return corrupt(what + ": the model imports no opset of domain ''");
+    // ONNX Runtime's own operators have one, and it runs models that do not say so.
+    node.desc.opset = opset == opsets_.end() ? 1 : opset->second;
     for (int i = 0; i < proto_node.input_size(); ++i) {
       const std::string& input = proto_node.input(i);
       if (input.empty()) {

@@ -330,6 +330,17 @@ TEST(Import, ConstantsThatAreNone) {
 }
 
 // Models of IR version 3 declare every weight as an input; a caller gives the others only.
+// A model that does not import ONNX Runtime's domain runs there, too.
+TEST(Import, DomainsThatHaveOneOpsetNeedNotBeImported) {
+  ModelProto model = small_model();
+  model.mutable_graph()->mutable_node(0)->set_output(0, "h");
+  add_node(model, "Gelu", "gelu", {"h"}, {"y"});
+  model.mutable_graph()->mutable_node(1)->set_domain("com.microsoft");
+  const std::string bytes = model.SerializeAsString();
+  const auto network = Network::parse(std::as_bytes(std::span(bytes)), "m");
+  EXPECT_TRUE(network.ok()) << network.error().message;
+}
+
 TEST(Import, InputsWithInitializersAreWeights) {
   ModelProto model = small_model();
   add_value(*model.mutable_graph()->add_input(), "w", {2});

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "base/errors.h"
@@ -43,34 +44,37 @@ struct Names {
     }
   }
   void declare(const std::string& name) {
-    if (!name.empty()) map.try_emplace(name, prefix + name);
+    if (!name.empty()) map.insert_or_assign(name, prefix + name);
   }
 };
 
-// The names that a graph within a node's attribute takes from around it.
-void rename_captured(GraphProto& graph, const Names& names, std::set<std::string> own) {
-  for (const auto& input : graph.input()) own.insert(input.name());
-  for (const auto& tensor : graph.initializer()) own.insert(tensor.name());
-  for (const NodeProto& node : graph.node()) own.insert(node.output().begin(), node.output().end());
-  for (NodeProto& node : *graph.mutable_node()) {
-    for (std::string& input : *node.mutable_input()) {
-      if (!own.contains(input)) names.apply(input);
-    }
-    for (AttributeProto& attribute : *node.mutable_attribute()) {
-      if (attribute.has_g()) rename_captured(*attribute.mutable_g(), names, own);
-    }
+void rename_values(NodeProto& node, const Names& names);
+
+// A graph within a node's attribute. Its own names get the prefix, too: else they would hide what a name of around it
+// reads as from now on.
+void rename(GraphProto& graph, const Names& around) {
+  Names names = around;
+  for (const auto& input : graph.input()) names.declare(input.name());
+  for (const auto& tensor : graph.initializer()) names.declare(tensor.name());
+  for (const NodeProto& node : graph.node()) {
+    for (const std::string& output : node.output()) names.declare(output);
   }
-  for (auto& output : *graph.mutable_output()) {
-    if (!own.contains(output.name())) names.apply(*output.mutable_name());
+  for (auto& input : *graph.mutable_input()) names.apply(*input.mutable_name());
+  for (auto& tensor : *graph.mutable_initializer()) names.apply(*tensor.mutable_name());
+  for (NodeProto& node : *graph.mutable_node()) rename_values(node, names);
+  for (auto& output : *graph.mutable_output()) names.apply(*output.mutable_name());
+}
+
+void rename_values(NodeProto& node, const Names& names) {
+  for (std::string& input : *node.mutable_input()) names.apply(input);
+  for (std::string& output : *node.mutable_output()) names.apply(output);
+  for (AttributeProto& attribute : *node.mutable_attribute()) {
+    if (attribute.has_g()) rename(*attribute.mutable_g(), names);
   }
 }
 
 void rename(NodeProto& node, const Names& names) {
-  for (std::string& input : *node.mutable_input()) names.apply(input);
-  for (std::string& output : *node.mutable_output()) names.apply(output);
-  for (AttributeProto& attribute : *node.mutable_attribute()) {
-    if (attribute.has_g()) rename_captured(*attribute.mutable_g(), names, {});
-  }
+  rename_values(node, names);
   node.set_name(names.prefix + (node.name().empty() ? node.op_type() : node.name()));
 }
 
@@ -169,8 +173,12 @@ class Inliner {
     if (tensor.int32_data_size() == 1) constants_[name] = tensor.int32_data(0) != 0;
   }
 
+  // No two calls have one: nodes without a name within a function have the same in each call of it.
   std::string prefix_of(const NodeProto& node) {
-    return (node.name().empty() ? node.op_type() + "_" + std::to_string(calls_) : node.name()) + "/";
+    const std::string number = "_" + std::to_string(calls_);
+    std::string prefix = (node.name().empty() ? node.op_type() + number : node.name()) + "/";
+    while (!prefixes_.insert(prefix).second) prefix.insert(prefix.size() - 1, number);
+    return prefix;
   }
 
   Result<void> call(const FunctionProto& function, const NodeProto& node, int depth) {
@@ -289,6 +297,7 @@ class Inliner {
   GraphProto* graph_;  // that nodes are added to
   std::map<Key, const FunctionProto*> functions_;
   std::map<std::string, bool> constants_;  // single booleans
+  std::unordered_set<std::string> prefixes_;
   int calls_ = 0;
   std::size_t bytes_ = 0;  // of copies
 };

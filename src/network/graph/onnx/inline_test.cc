@@ -114,6 +114,42 @@ TEST(Inline, FunctionsTakeTheCallersPlace) {
   expect_answer(model_of({make_node("twice", {"x"}, {"", "y"}, "mine")}, two_functions()), {-2, 3}, {-2, 3});
 }
 
+// Nodes without names: those within a function have the same in each call of it.
+TEST(Inline, CallsWithinCallsHaveNamesOfTheirOwn) {
+  const FunctionProto g =
+      make_function("g", {"a"}, {"c"}, {make_node("Neg", {"a"}, {"t"}), make_node("Add", {"t", "t"}, {"c"})});
+  const FunctionProto f =
+      make_function("f", {"a"}, {"c"}, {make_node("g", {"a"}, {"t"}, "mine"), make_node("g", {"t"}, {"c"}, "mine")});
+  NodeProto one = make_node("f", {"x"}, {"h"}, "mine"), two = make_node("f", {"h"}, {"y"}, "mine");
+  expect_answer(model_of({one, two}, {g, f}), {-2, 3}, {-32, 48});
+  one.set_name("n");
+  two.set_name("n");
+  expect_answer(model_of({one, two}, {g, f}), {-2, 3}, {-32, 48});
+}
+
+// f(a) has a branch with values of its own, whose names are those of what the caller hands over.
+TEST(Inline, NamesWithinABranchDoNotHideTheCallers) {
+  NodeProto choice = make_node("If", {"k"}, {"c"});
+  *choice.add_attribute() =
+      branch("then_branch", {make_node("Add", {"a", "w"}, {"v"}), make_node("Mul", {"v", "a"}, {"r"})}, "r",
+             {single("w", 10)});
+  *choice.add_attribute() = branch("else_branch", {make_node("Neg", {"a"}, {"x"})}, "x");
+  NodeProto sum = make_node("ReduceSum", {"a"}, {"s"});
+  AttributeProto& keep = *sum.add_attribute();
+  keep.set_name("keepdims");
+  keep.set_type(AttributeProto::INT);
+  const FunctionProto f = make_function(
+      "f", {"a"}, {"c"}, {sum, make_node("Sub", {"s", "s"}, {"z"}), make_node("Less", {"z", "s"}, {"k"}), choice});
+  for (const char* given : {"x", "v", "w", "r"}) {
+    SCOPED_TRACE(given);
+    const std::string name = given;
+    std::vector<NodeProto> nodes{make_node("f", {name}, {"y"}, "mine")};
+    if (name != "x") nodes.insert(nodes.begin(), make_node("Identity", {"x"}, {name}));
+    expect_answer(model_of(nodes, {f}), {2, 3}, {24, 39});
+    expect_answer(model_of(nodes, {f}), {-2, -3}, {2, 3});
+  }
+}
+
 TEST(Inline, FunctionsThatCantBe) {
   auto functions = two_functions();
   expect_refused(model_of({make_node("leaky", {"x", "x"}, {"y"}, "mine")}, functions),
