@@ -201,10 +201,34 @@ void nonzero_row(const float* x, std::uint8_t* y, std::int64_t count) {
   for (; i < count; ++i) y[i] = x[i] != 0 ? 1 : 0;
 }
 
+namespace {
+
+struct Pairs {
+  Vf first, second;
+};
+// x[at[l]] and x[at[l] + 1]: a load for both, where a gather takes as long as eight of these.
+Pairs pairs_at(const float* x, const std::int32_t* at) {
+  const auto two = [&](int a, int b) {
+    const __m128 low = _mm_loadl_pi(_mm_setzero_ps(), reinterpret_cast<const __m64*>(x + at[a]));
+    return _mm_loadh_pi(low, reinterpret_cast<const __m64*>(x + at[b]));
+  };
+  const __m256 even = _mm256_insertf128_ps(_mm256_castps128_ps256(two(0, 1)), two(4, 5), 1);
+  const __m256 odd = _mm256_insertf128_ps(_mm256_castps128_ps256(two(2, 3)), two(6, 7), 1);
+  return {_mm256_shuffle_ps(even, odd, 0x88), _mm256_shuffle_ps(even, odd, 0xdd)};
+}
+
+}  // namespace
+
 void weighted_row(const float* x, const std::int32_t* base, const std::int32_t* index, const float* weight,
                   std::int64_t taps, std::int64_t count, float* y) {
   for (std::int64_t o = 0; o + kLanes <= count; o += kLanes) {
     const std::int32_t from = base[o / kLanes];
+    if (from == kPairs) {
+      const Pairs pairs = pairs_at(x, index + o);
+      const Vf first = simd::mul(simd::load(weight + o), pairs.first);
+      simd::store(y + o, simd::add(first, simd::mul(simd::load(weight + count + o), pairs.second)));
+      continue;
+    }
     const Vf window = simd::load(x + (from < 0 ? 0 : from), from < 0 ? simd::first_lanes(0) : simd::all_lanes());
     Vf sum = simd::zero();
     for (std::int64_t t = 0; t < taps; ++t) {

@@ -35,7 +35,9 @@ void truncate_row(const float* x, std::int64_t* y, std::int64_t count);
 void nonzero_row(const float* x, std::uint8_t* y, std::int64_t count);
 
 // y[o] = the sum over t < taps of weight[t * count + o] * x[index[t * count + o]], for whole eights of the `count`
-// outputs. base[o / 8]: eight neighbours from there on hold all that those eight outputs need, or -1.
+// outputs. base[o / 8]: eight neighbours from there on hold all that those eight outputs need; or kPairs: there are two
+// taps, and the second is the element behind the first; or kAnywhere.
+constexpr std::int32_t kAnywhere = -1, kPairs = -2;
 void weighted_row(const float* x, const std::int32_t* base, const std::int32_t* index, const float* weight,
                   std::int64_t taps, std::int64_t count, float* y);
 

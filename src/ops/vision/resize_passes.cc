@@ -72,6 +72,8 @@ ResizePass<C>::ResizePass(const ResizeMethod& method, const ResizeAxis& axis, st
   }
   for (std::int64_t first = 0; first + 8 <= out; first += 8) {
     std::int64_t low = in, high = 0;
+    bool pairs = taps == 2;
+    for (std::int64_t o = first; pairs && o < first + 8; ++o) pairs = index[out + o] == index[o] + 1;
     for (std::int64_t t = 0; t < taps; ++t) {
       for (std::int64_t o = first; o < first + 8; ++o) {
         low = std::min<std::int64_t>(low, index[t * out + o]);
@@ -79,7 +81,8 @@ ResizePass<C>::ResizePass(const ResizeMethod& method, const ResizeAxis& axis, st
       }
     }
     low = std::min(low, in - 8);
-    base.push_back(low >= 0 && high < low + 8 ? static_cast<std::int32_t>(low) : -1);
+    const bool near = low >= 0 && high < low + 8;
+    base.push_back(near ? static_cast<std::int32_t>(low) : pairs ? avx2::kPairs : avx2::kAnywhere);
   }
 }
 

@@ -21,7 +21,7 @@ struct ResizePass {
   std::int64_t taps;
   std::vector<std::int32_t> index;  // [tap][out]
   std::vector<C> weight;            // [tap][out]
-  std::vector<std::int32_t> base;   // of each eight outputs: the eight neighbours that hold all their inputs, or -1
+  std::vector<std::int32_t> base;   // of each eight outputs: where their inputs are, as avx2::weighted_row has it
   std::vector<bool> extrapolated;   // by output; empty: none
   C extrapolation;
 
