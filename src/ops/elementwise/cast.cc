@@ -104,8 +104,8 @@ constexpr TypeSet kBytes = only(DataType::u8) | only(DataType::s8);
 constexpr TypeSet kRows = kHalves | only(DataType::f32);
 constexpr TypeSet kThroughF32 = kRows | kBytes;
 
-// row(x, x_stride, y, y_stride, count) for runs of at most kRowChunk elements.
-template <class T, class To, class Row>
+// row(x, x_stride, y, y_stride, count) for runs of at most so many elements.
+template <class T, class To, std::int64_t kMost = kRowChunk, class Row>
 std::unique_ptr<OpPlan> by_rows(const NodeDesc& node, const BroadcastLoop& loop, Row row) {
   return make_plan(node,
                    [loop, row](std::span<const void* const> in, std::span<void* const> out,
@@ -115,8 +115,8 @@ std::unique_ptr<OpPlan> by_rows(const NodeDesc& node, const BroadcastLoop& loop,
                          const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
                          const T* const x = static_cast<const T*>(in[0]) + at[1];
                          To* const y = static_cast<To*>(out[0]) + at[0];
-                         for (std::int64_t i = 0; i < count; i += kRowChunk) {
-                           row(x + i * xs, xs, y + i * ys, ys, std::min(kRowChunk, count - i));
+                         for (std::int64_t i = 0; i < count; i += kMost) {
+                           row(x + i * xs, xs, y + i * ys, ys, std::min(kMost, count - i));
                          }
                        });
                      });
@@ -143,6 +143,7 @@ std::unique_ptr<OpPlan> through_f32(const NodeDesc& node, const BroadcastLoop& l
 // Pairs that the compiler has vectors for, with nothing in between: what a whole number becomes does not depend on it.
 // (f16 is infinite before f32 is off by a half of its steps.)
 constexpr TypeSet kWhole = kIntegers | only(DataType::boolean);
+constexpr std::int64_t kLongRun = std::int64_t{1} << 40;
 constexpr TypeSet kFromWhole = only(DataType::f32) | only(DataType::f16) | only(DataType::s32) | only(DataType::s64) |
                                only(DataType::boolean) | kBytes;
 
@@ -150,18 +151,19 @@ std::unique_ptr<OpPlan> of_whole(const NodeDesc& node, const BroadcastLoop& loop
                                  bool vectors) {
   return dispatch<kWhole>(from, [&]<class T>(Tag<T>) {
     return dispatch<kFromWhole>(to, [&]<class To>(Tag<To>) {
-      return by_rows<T, To>(node, loop,
-                            [vectors](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count) {
-                              if constexpr (is_half<To>) {
-                                RowBuffer buffer;
-                                load_row(vectors, x, xs, count, buffer.data());
-                                store_row(vectors, buffer.data(), count, y, ys);
-                              } else if (xs == 1 && ys == 1) {
-                                for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
-                              } else {
-                                for (std::int64_t i = 0; i < count; ++i) y[i * ys] = static_cast<To>(x[i * xs]);
-                              }
-                            });
+      constexpr std::int64_t kMost = is_half<To> ? kRowChunk : kLongRun;
+      return by_rows<T, To, kMost>(node, loop,
+                                   [vectors](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count) {
+                                     if constexpr (is_half<To>) {
+                                       RowBuffer buffer;
+                                       load_row(vectors, x, xs, count, buffer.data());
+                                       store_row(vectors, buffer.data(), count, y, ys);
+                                     } else if (xs == 1 && ys == 1) {
+                                       for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
+                                     } else {
+                                       for (std::int64_t i = 0; i < count; ++i) y[i * ys] = static_cast<To>(x[i * xs]);
+                                     }
+                                   });
     });
   });
 }
