@@ -29,7 +29,8 @@ std::string pack(const CaseResult& result) {
   return report::dump({{"status", std::string(name_of(result.status))},
                        {"reason", result.reason},
                        {"max_error", report::number_or_null(result.max_error)},
-                       {"max_error_in_tolerances", report::number_or_null(result.max_tolerances)}});
+                       {"max_error_in_tolerances", report::number_or_null(result.max_tolerances)},
+                       {"on_processor", result.on_processor}});
 }
 
 Json unpack(const std::string& name, const JobOutcome& outcome) {
@@ -98,6 +99,7 @@ Result<int> conformance(const Program& program, const ConformanceFlags& flags) {
   if (flags.absolute >= 0) tolerances.absolute = flags.absolute;
 
   std::map<std::string, int> counts = {{"passed", 0}, {"failed", 0}, {"unsupported", 0}};
+  int on_processor = 0;
   Json results = Json::array();
   report::Progress bar("conformance", program.shared.json || flags.quiet);
   const double start = monotonic_seconds();
@@ -110,6 +112,8 @@ Result<int> conformance(const Program& program, const ConformanceFlags& flags) {
       [&](int i, const JobOutcome& outcome) {
         Json result = unpack(cases[i].name, outcome);
         ++counts[result["status"].get<std::string>()];
+        if (!program.on_gpu()) result.erase("on_processor");
+        if (result.contains("on_processor") && !result["on_processor"].empty()) ++on_processor;
         say_case(program, result, flags.quiet || program.shared.json);
         results.push_back(std::move(result));
         bar.update(static_cast<double>(i + 1) / static_cast<double>(cases.size()), cases[i].name);
@@ -117,6 +121,7 @@ Result<int> conformance(const Program& program, const ConformanceFlags& flags) {
   bar.finish();
   program.say(fmt::format("{} passed, {} failed, {} unsupported, in {}", counts["passed"], counts["failed"],
                           counts["unsupported"], report::seconds(monotonic_seconds() - start)));
+  if (program.on_gpu()) program.say(fmt::format("{} with a step on the processor", on_processor));
   program.document({{"passed", counts["passed"]},
                     {"failed", counts["failed"]},
                     {"unsupported", counts["unsupported"]},

@@ -149,6 +149,9 @@ CaseResult run_case(const std::string& folder, const NetworkOptions& options, To
       if (!made.ok()) return from_error(made.error(), where);
       session = std::move(*made);
       prepared = descs;
+      for (const NetworkStep& step : session->steps()) {
+        if (options.cuda && step.device == "cpu") result.on_processor.insert(step.implementation);
+      }
     }
     const auto outputs = session->run(*inputs);
     if (!outputs.ok()) return from_error(outputs.error(), where);

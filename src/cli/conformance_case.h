@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,7 @@ struct CaseResult {
   std::string reason;
   double max_error = std::numeric_limits<double>::quiet_NaN();  // NaN where nothing was compared
   double max_tolerances = std::numeric_limits<double>::quiet_NaN();
+  std::set<std::string> on_processor;  // what steps of a network on a GPU ran there all the same
 };
 
 // Runs all data sets of the folder in this process. Models with DFT or STFT have an absolute tolerance of 2e-5 where

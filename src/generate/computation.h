@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "convoy/tensor.h"
@@ -12,7 +14,8 @@ namespace convoy::generate {
 
 // A coordinate of a tensor as a function of the position: offset + sum of factor * position[dim]; with a table, the
 // table's entry at that, where -1 is outside; with an input, that input's integer at that, of which a negative one
-// counts from the end.
+// counts from the end. Or a value alone: the whole part of what it computes of loads in front of this one, and of folds
+// where it is a store's.
 struct Coordinate {
   struct Part {
     int dim;
@@ -23,9 +26,15 @@ struct Coordinate {
   std::vector<std::int32_t> table;
   int input = -1;
   DataType input_type = DataType::s64;
+  std::optional<Expression> value = std::nullopt;
 
   static Coordinate of(int dim, std::int64_t factor = 1, std::int64_t offset = 0) { return {{{dim, factor}}, offset}; }
   static Coordinate at(std::int64_t offset) { return {{}, offset}; }
+  static Coordinate computed(Expression value) {
+    Coordinate made;
+    made.value = std::move(value);
+    return made;
+  }
 };
 
 // An element of a tensor, whose channels are not in blocks: a coordinate a dim. It is outside where one of them is.
@@ -38,11 +47,12 @@ struct Place {
 };
 
 struct Load {
-  int input;  // of the node; -1: no tensor, the value is 1 inside
+  int input;  // of the node; -1: no tensor, the value is 1 inside,
   Place place;
   double outside = 0;                // the value there,
   int otherwise = -1;                // or that of this load, which stands behind
-  std::vector<double> numbers = {};  // of no tensor: the values, finite and part of the text
+  std::vector<double> numbers = {};  // or these, finite and part of the text,
+  bool counts = false;               // or how many elements lie before it
 };
 
 // value[i] = value of all positions of the folded dims, joined two at a time by `join`, in any order, from `start` on.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <set>
 
 namespace convoy::generate {
 namespace {
@@ -35,8 +36,47 @@ std::int64_t largest_sum(const Access& access, const Dims& space) {
   return sum;
 }
 
-Result<Access> access_of(const Place& place, const Dims& space, std::vector<std::vector<std::int32_t>>& tables) {
+// The inputs of an expression that its value depends on.
+std::set<int> inputs_of(const Expression& expression) {
+  std::set<int> found;
+  const auto take = [&](const Term& term) {
+    if (term.kind == Term::input) found.insert(term.index);
+  };
+  for (const Expression::Step& step : expression.steps) {
+    const Term terms[] = {step.a, step.b, step.c};
+    for (int i = 0; i < operand_count(step.function); ++i) take(terms[i]);
+  }
+  take(expression.result);
+  return found;
+}
+
+// A coordinate that is computed: its parts say on which dims it depends.
+Result<Guarded> computed_coordinate(const Computation& computation, const Expression& value, const TensorDesc& tensor,
+                                    std::size_t dim, Lowered& lowered, const std::vector<Access>& loads) {
+  const std::int64_t size = tensor.dims[dim];
+  constexpr std::int64_t kMostOfF32 = 1 << 24;
+  if (computation.type == DataType::f32 && size > kMostOfF32) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("a dim of {}: indices computed in f32 end at {}", size, kMostOfF32)};
+  }
+  Guarded made{.size = size, .stride = tensor.strides[dim], .value = static_cast<int>(lowered.values.size())};
+  lowered.values.push_back(value);
+  const int kept = static_cast<int>(computation.kept.size());
+  for (int d = 0; d < kept + static_cast<int>(computation.folded.size()); ++d) {
+    const auto depends = [&](int input) {
+      const auto load = static_cast<std::size_t>(input);
+      return load < loads.size() ? loads[load].depends_on(d) : d < kept;
+    };
+    if (std::ranges::any_of(inputs_of(value), depends)) made.coordinate.parts.push_back({d, 0});
+  }
+  return made;
+}
+
+// `loads`: of those in front, which coordinates are computed of.
+Result<Access> access_of(const Computation& computation, const Place& place, const Dims& space, Lowered& lowered,
+                         const std::vector<Access>& loads) {
   const TensorDesc& tensor = place.tensor;
+  std::vector<std::vector<std::int32_t>>& tables = lowered.tables;
   if (tensor.channel_block > 1) return Error{ErrorCode::unsupported, "channels in blocks: no kernel is generated"};
   if (tensor.type > DataType::boolean || tensor.type == DataType::f8_e4m3 || tensor.type == DataType::f8_e5m2) {
     return Error{ErrorCode::unsupported, fmt::format("type {}: no kernel is generated", name_of(tensor.type))};
@@ -46,6 +86,11 @@ Result<Access> access_of(const Place& place, const Dims& space, std::vector<std:
   for (std::size_t d = 0; d < place.coordinates.size(); ++d) {
     const Coordinate& given = place.coordinates[d];
     const std::int64_t size = tensor.dims[d], stride = tensor.strides[d];
+    if (given.value) {
+      CONVOY_TRY(Guarded made, computed_coordinate(computation, *given.value, tensor, d, lowered, loads));
+      access.guarded.push_back(std::move(made));
+      continue;
+    }
     if (!given.table.empty()) {
       if (given.table.size() > kMostTableEntries) {
         return Error{ErrorCode::unsupported,
@@ -168,10 +213,11 @@ Result<Lowered> lower(const Computation& computation) {
   Lowered lowered;
   std::vector<Access> loads, stores;
   for (const Load& load : computation.loads) {
-    CONVOY_TRY(loads.emplace_back(), access_of(load.place, space, lowered.tables));
+    CONVOY_TRY(Access access, access_of(computation, load.place, space, lowered, loads));
+    loads.push_back(std::move(access));
   }
   for (const Store& store : computation.stores) {
-    CONVOY_TRY(stores.emplace_back(), access_of(store.place, space, lowered.tables));
+    CONVOY_TRY(stores.emplace_back(), access_of(computation, store.place, space, lowered, loads));
   }
 
   // Kept dims move as the first output does, folded ones as the first input that has them.

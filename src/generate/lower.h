@@ -14,7 +14,8 @@ struct Guarded {
   Coordinate coordinate;  // of the lowered space; its table moved to Lowered::tables
   int table = -1;
   std::int64_t size, stride;
-  bool is_looked_up() const { return table >= 0 || coordinate.input >= 0; }
+  int value = -1;  // in Lowered::values; the coordinate's parts are the dims that it depends on
+  bool is_looked_up() const { return table >= 0 || value >= 0 || coordinate.input >= 0; }
 };
 
 struct Access {
@@ -37,7 +38,8 @@ struct Lowered {
   Dims kept, folded;  // kept first in all numbers; the last of each moves fastest
   std::vector<Access> loads, stores;
   std::vector<std::vector<std::int32_t>> tables;
-  bool wide = false;  // offsets or positions need 64 bits
+  std::vector<Expression> values;  // of coordinates
+  bool wide = false;               // offsets or positions need 64 bits
 
   int rank() const { return static_cast<int>(kept.size() + folded.size()); }
   std::int64_t size(int dim) const {

@@ -1,6 +1,9 @@
 // Folds: rows and windows.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "generate/writer.h"
 
 namespace convoy::generate {
@@ -27,7 +30,7 @@ void Writer::rows() {
   }
   text_ += positions_text(space_, 0, kept_, "i", schedule_.along_folded ? 1 : schedule_.vector, "  ");
   std::vector<const Body*> bodies;
-  for (const auto* each : {&folded_, &results_}) {
+  for (const auto* each : {&folded_, &results_, &coordinates_}) {
     for (const Body& body : *each) bodies.push_back(&body);
   }
   for (const auto& [i, body] : then_) bodies.push_back(&body);
@@ -38,7 +41,8 @@ void Writer::rows() {
 }
 
 void Writer::keep() {
-  if (schedule_.turns == 0) return;
+  // What places are computed of is loaded beside them.
+  if (schedule_.turns == 0 || !coordinates_.empty()) return;
   std::map<int, int> loops;  // in which a load is needed
   for (const Body& body : folded_) {
     for (const int value : needed({&body}, true)) ++loops[value];
@@ -121,7 +125,7 @@ void Writer::fold(std::size_t index) {
 std::vector<const Body*> Writer::results_of_each() const {
   std::vector<const Body*> each;
   for (std::size_t i = 0; i < results_.size(); ++i) {
-    if (reads_folded(space_, space_.stores[i])) each.push_back(&results_[i]);
+    if (reads_folded(space_, space_.stores[i])) std::ranges::copy(bodies_of(i), std::back_inserter(each));
   }
   return each;
 }

@@ -108,10 +108,12 @@ std::string positions_text(const Lowered& space, int first, int last, const std:
   return text;
 }
 
-PlaceText place_text(const Access& access, const std::string& kernel) {
+PlaceText place_text(const Access& access, const std::string& kernel,
+                     const std::function<std::string(int)>& value_text) {
   PlaceText text{"", sum_text("", access.strides, access.base)};
   for (const Guarded& each : access.guarded) {
     std::string at = "(" + sum_text("", each.coordinate) + ")";
+    if (each.value >= 0) at = fmt::format("index_of<I>({}, {})", value_text(each.value), each.size);
     if (each.table >= 0) at = fmt::format("static_cast<I>({}_table{}[{}])", kernel, each.table, at);
     if (const int input = each.coordinate.input; input >= 0) {
       at = fmt::format("static_cast<I>(from_end(x{}[{}], {}))", input, at, each.size);

@@ -1,6 +1,7 @@
 // Pieces of text that all schedules are written with.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,9 @@ std::string positions_text(const Lowered& space, int first, int last, const std:
 struct PlaceText {
   std::string guard, offset;
 };
-PlaceText place_text(const Access& access, const std::string& kernel);
+// `value_text`: of a computed coordinate's value, by its number.
+PlaceText place_text(const Access& access, const std::string& kernel,
+                     const std::function<std::string(int)>& value_text);
 
 // The tables of a kernel, and its types: `I` and `U` for offsets.
 std::string tables_text(const Lowered& space, const std::string& kernel);

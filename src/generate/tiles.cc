@@ -28,9 +28,8 @@ void Writer::transpose() {
         tile * tile, threads, fast, tile, slow, fast_dim, slow_dim, space_.size(fast_dim), space_.size(slow_dim));
   };
   each("b", "a", across, along);
-  text_ +=
-      fmt::format("    tile[a][b] = x{}[{}];\n  }}\n  __syncthreads();\n",
-                  computation_.loads[static_cast<std::size_t>(schedule_.tiled)].input, place_text(from, name_).offset);
+  text_ += fmt::format("    tile[a][b] = x{}[{}];\n  }}\n  __syncthreads();\n",
+                       computation_.loads[static_cast<std::size_t>(schedule_.tiled)].input, place(from).offset);
   each("a", "b", along, across);
   text_ += fmt::format("    const C v{}[1] = {{value_of<C>(tile[a][b])}};\n", schedule_.tiled);
   std::vector<const Body*> bodies;
@@ -82,7 +81,7 @@ void Writer::product() {
         "      {6}[d][i] = p{3} < static_cast<I>({7}) && p{4} < static_cast<I>({8}) ? value_of<C>(x{9}[{10}]) : "
         "static_cast<C>(0);\n    }}\n",
         kDeep * tile, deep_first ? fast : slow, deep_first ? slow : fast, k, dim, first, to, space_.size(k),
-        space_.size(dim), computation_.loads[static_cast<std::size_t>(load)].input, place_text(access, name_).offset);
+        space_.size(dim), computation_.loads[static_cast<std::size_t>(load)].input, place(access).offset);
   };
   side("left", schedule_.left, m, "m0");
   side("right", schedule_.right, n, "n0");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace convoy::generate {
 
@@ -18,6 +19,9 @@ Kernel Writer::write() {
     folded_.emplace_back(fold.value, fmt::format("{}_value{}", name_, i), type);
     if (!fold.then.empty()) then_[i] = Body(fold.then[0], fmt::format("{}_then{}", name_, i), type);
   }
+  for (std::size_t i = 0; i < space_.values.size(); ++i) {
+    coordinates_.emplace_back(space_.values[i], fmt::format("{}_coordinate{}", name_, i), type);
+  }
   for (std::size_t i = 0; i < computation_.stores.size(); ++i) {
     results_.emplace_back(computation_.stores[i].value, fmt::format("{}_result{}", name_, i), type);
   }
@@ -30,7 +34,7 @@ Kernel Writer::write() {
     for (const double number : numbers) text_ += fmt::format("{:#},", number);
     text_ += "};\n";
   }
-  for (const auto* bodies : {&starts_, &joins_, &folded_, &results_}) {
+  for (const auto* bodies : {&starts_, &joins_, &folded_, &results_, &coordinates_}) {
     for (const Body& body : *bodies) text_ += body.definition;
   }
   for (const auto& [i, body] : then_) text_ += body.definition;
@@ -94,11 +98,14 @@ void Writer::load(int index, const std::string& indent) {
 std::string Writer::load_into(const std::string& to, int index, int count, const std::string& indent) const {
   const Load& load = computation_.loads[static_cast<std::size_t>(index)];
   const Access& access = space_.loads[static_cast<std::size_t>(index)];
-  const PlaceText place = place_text(access, name_);
+  const PlaceText place = this->place(access);
   std::string inside;
   if (!load.numbers.empty()) {
     inside = fmt::format("load_apart<{}>({}, {}_numbers{} + ({}), static_cast<I>({}));\n", count, to, name_, index,
                          place.offset, count > 1 ? *access.step(schedule_.vector_dim) : 0);
+  } else if (load.counts) {
+    inside = fmt::format("count_from<{}>({}, static_cast<I>({}), static_cast<I>({}));\n", count, to, place.offset,
+                         count > 1 ? *access.step(schedule_.vector_dim) : 0);
   } else if (load.input < 0) {
     inside = fmt::format("fill<{}>({}, static_cast<C>(1));\n", count, to);
   } else if (count > 1 && access.side_by_side(schedule_.vector_dim, count)) {
@@ -134,7 +141,7 @@ void Writer::store(std::size_t index, const std::string& indent) {
   const Body& body = results_[index];
   const bool wide = schedule_.vector > 1 && access.depends_on(schedule_.vector_dim);
   const int count = wide ? schedule_.vector : 1;
-  const PlaceText place = place_text(access, name_);
+  const PlaceText place = this->place(access);
   std::string in = indent;
   if (!place.guard.empty()) {
     text_ += fmt::format("{}if ({}) {{\n", indent, place.guard);
@@ -159,14 +166,33 @@ void Writer::store(std::size_t index, const std::string& indent) {
 // Loads that `bodies` need and that aren't there yet, of those that do or don't read folded positions.
 std::vector<int> Writer::needed(const std::vector<const Body*>& bodies, bool folded, std::set<int> done) const {
   std::vector<int> found;
-  for (const Body* body : bodies) {
-    for (const int value : body->inputs) {
-      if (value < load_count() && value_is_folded(value) == folded && done.insert(value).second) {
-        found.push_back(value);
+  for (const Body* body : bodies) add_needed(*body, folded, done, found);
+  return found;
+}
+
+void Writer::add_needed(const Body& body, bool folded, std::set<int>& done, std::vector<int>& found) const {
+  for (const int value : body.inputs) {
+    if (value >= load_count() || done.contains(value)) continue;
+    for (int i = value; i >= 0; i = computation_.loads[static_cast<std::size_t>(i)].otherwise) {
+      for (const Guarded& each : space_.loads[static_cast<std::size_t>(i)].guarded) {
+        if (each.value >= 0) add_needed(coordinates_[static_cast<std::size_t>(each.value)], folded, done, found);
       }
     }
+    if (value_is_folded(value) == folded && done.insert(value).second) found.push_back(value);
   }
-  return found;
+}
+
+PlaceText Writer::place(const Access& access) const {
+  return place_text(access, name_,
+                    [this](int value) { return coordinates_[static_cast<std::size_t>(value)].of(value_at()); });
+}
+
+std::vector<const Body*> Writer::bodies_of(std::size_t store) const {
+  std::vector<const Body*> bodies{&results_[store]};
+  for (const Guarded& each : space_.stores[store].guarded) {
+    if (each.value >= 0) bodies.push_back(&coordinates_[static_cast<std::size_t>(each.value)]);
+  }
+  return bodies;
 }
 
 void Writer::map() {
@@ -176,7 +202,7 @@ void Writer::map() {
       kernel_.block);
   text_ += positions_text(space_, 0, kept_, "i", schedule_.vector, "  ");
   std::vector<const Body*> bodies;
-  for (const Body& body : results_) bodies.push_back(&body);
+  for (std::size_t i = 0; i < results_.size(); ++i) std::ranges::copy(bodies_of(i), std::back_inserter(bodies));
   for (const int value : needed(bodies, false)) load(value, "  ");
   for (std::size_t i = 0; i < results_.size(); ++i) store(i, "  ");
 }

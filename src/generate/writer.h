@@ -53,7 +53,12 @@ class Writer {
   std::function<std::string(int)> value_at() const;
   void store(std::size_t index, const std::string& indent);
   // Loads that `bodies` need and that aren't there yet, of those that do or don't read folded positions.
+  // What a load's place is computed of stands before it.
   std::vector<int> needed(const std::vector<const Body*>& bodies, bool folded, std::set<int> done = {}) const;
+  void add_needed(const Body& body, bool folded, std::set<int>& done, std::vector<int>& found) const;
+  PlaceText place(const Access& access) const;
+  // What a store's value is made of, and its place.
+  std::vector<const Body*> bodies_of(std::size_t store) const;
   void map();
   // A block moves a tile of the first load through shared memory, so that both sides are touched in runs.
   void transpose();
@@ -78,7 +83,7 @@ class Writer {
   const Schedule& schedule_;
   std::string name_, text_;
   int kept_;
-  std::vector<Body> starts_, joins_, folded_, results_;
+  std::vector<Body> starts_, joins_, folded_, results_, coordinates_;
   std::map<std::size_t, Body> then_;
   std::set<int> kept_loads_;
   Kernel kernel_;

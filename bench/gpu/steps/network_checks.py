@@ -53,7 +53,11 @@ class Conformance(harness.Step):
     def summary(self, rows):
         cases = [case for row in rows for case in row.get("cases", [])]
         of = lambda status: [case["name"] for case in cases if case["status"] == status]  # noqa: E731
+        # Tails excepted, whose sizes are known only when the network runs.
+        away = {case["name"]: [step for step in case.get("on_processor", []) if not step.endswith("at run time")] for case in cases}
+        away = {name: steps for name, steps in away.items() if steps}
         return {"passed": len(of("passed")), "failed": of("failed"), "unsupported": of("unsupported"),
+                "share_with_steps_on_processor": len(away) / max(1, len(cases)), "with_steps_on_processor": away,
                 "broken": [row["broken"] for row in rows if "broken" in row]}
 
 

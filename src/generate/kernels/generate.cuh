@@ -20,6 +20,12 @@ __device__ __forceinline__ long long from_end(long long index, long long size) {
   return index < 0 ? index + size : index;
 }
 
+// The index along a dim of `size` that is the whole part of a value; outside of the dim -1.
+template <class I, class C>
+__device__ __forceinline__ I index_of(C value, long long size) {
+  return value >= static_cast<C>(0) && value < static_cast<C>(size) ? static_cast<I>(value) : static_cast<I>(-1);
+}
+
 // An element in the type C that is computed in.
 template <class C, class T>
 __device__ __forceinline__ C value_of(T v) {
@@ -159,6 +165,12 @@ template <int V, class C, class T, class I>
 __device__ __forceinline__ void load_apart(C (&v)[V], const T* p, I step) {
 #pragma unroll
   for (int i = 0; i < V; ++i) v[i] = value_of<C>(p[i * step]);
+}
+// V numbers `step` apart, from `first` on.
+template <int V, class C, class I>
+__device__ __forceinline__ void count_from(C (&v)[V], I first, I step) {
+#pragma unroll
+  for (int i = 0; i < V; ++i) v[i] = static_cast<C>(first + i * step);
 }
 template <int V, class C>
 __device__ __forceinline__ void fill(C (&v)[V], C value) {

@@ -44,8 +44,9 @@ Error no_kernel(const Described& d, const std::string& why) {
 
 namespace {
 
-constexpr std::span<const NamedRule> (*kFamilies[])() = {
-    elementwise_rules, pooling_rules, reduction_rules, movement_rules, product_rules, quantized_rules, resize_rules};
+constexpr std::span<const NamedRule> (*kFamilies[])() = {elementwise_rules, pooling_rules,     reduction_rules,
+                                                         movement_rules,    product_rules,     quantized_rules,
+                                                         resize_rules,      grid_sample_rules, top_k_rules};
 
 Rule rule_of(const Described& d) {
   if (dynamic_cast<const ElementwiseOperator*>(&d.op) != nullptr) return element_computation;

@@ -281,6 +281,65 @@ TEST(GeneratedResize, IsWhatTheOperatorComputes) {
   expect_compiles(cases);
 }
 
+// Coordinates within, on the edges and beyond, none of them a half, where nearest would be a matter of rounding.
+HostTensor grid_of(DataType type, Dims dims) {
+  std::vector<double> values = spread(count_of(dims), -2.3, 2.3);
+  values[0] = -1;
+  values[1] = 1;
+  values[2] = 1e30;
+  values[3] = std::numeric_limits<double>::quiet_NaN();
+  return tensor(type, std::move(dims), values);
+}
+
+TEST(GeneratedGridSample, IsWhatTheOperatorComputes) {
+  GeneratedCases cases;
+  std::mt19937 random(8);
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    for (const char* padding : {"zeros", "border", "reflection"}) {
+      for (const std::int64_t align : {0, 1}) {
+        const NodeDesc node =
+            node_of("GridSample",
+                    {{"mode", std::string(mode)}, {"padding_mode", std::string(padding)}, {"align_corners", align}});
+        cases.add(node, {some(DataType::f32, {2, 3, 7, 9}), grid_of(DataType::f32, {2, 5, 6, 2})});
+        cases.add(node, {some(DataType::f16, {1, 4, 6, 1}), grid_of(DataType::f16, {1, 4, 8, 2})});
+        cases.add(node, {some(DataType::f32, {2, 3, 11}), grid_of(DataType::f32, {2, 40, 1})});
+        cases.add(node, {some(DataType::f64, {1, 2, 3, 4, 5}), grid_of(DataType::f64, {1, 2, 3, 4, 3})});
+      }
+    }
+  }
+  // What has no weight isn't read.
+  cases.add(node_of("GridSample", {{"align_corners", std::int64_t{1}}}),
+            {varied(DataType::f32, {1, 2, 3, 3}, random), tensor(DataType::f32, {1, 1, 3, 2}, {-1, -1, 0, 0, 1, 1})});
+  EXPECT_TRUE(cases.refusals().empty()) << cases.refusals().begin()->first;
+  cases.run();
+  expect_compiles(cases);
+}
+
+TEST(GeneratedTopK, IsWhatTheOperatorFinds) {
+  GeneratedCases cases;
+  std::mt19937 random(9);
+  const auto one = [](std::int64_t value) { return longs({1}, {static_cast<double>(value)}); };
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::f64, DataType::s64, DataType::u64, DataType::s32,
+                              DataType::u32, DataType::s8, DataType::u8}) {
+    for (const std::int64_t largest : {0, 1}) {
+      const auto node = [&](std::int64_t axis, std::int64_t opset = 11) {
+        return node_of("TopK", {{"axis", axis}, {"largest", largest}}, static_cast<int>(opset), 2);
+      };
+      cases.add(node(-1), {varied(type, {3, 70}, random), one(5)});
+      cases.add(node(1), {varied(type, {2, 40, 3, 8}, random), one(40)}, Layout::nhwc);
+      cases.add(node(0), {some(type, {9}, 0, 3), one(9)});  // with equals
+    }
+  }
+  cases.add(node_of("TopK", {}, 11, 2), {varied(DataType::f32, {2, 5000}, random), one(300)});
+  cases.add(node_of("TopK", {}, 11, 2), {some(DataType::f32, {2, 5}), one(0)});
+  cases.add(node_of("TopK", {{"k", std::int64_t{3}}}, 1, 2), {some(DataType::f32, {4, 6})});
+  EXPECT_TRUE(cases.refusals().empty()) << cases.refusals().begin()->first;
+  GeneratedCases long_lines;
+  EXPECT_FALSE(long_lines.add(node_of("TopK", {}, 11, 2), {some(DataType::f32, {(1 << 17) + 1}), one(1)}));
+  cases.run();
+  expect_compiles(cases);
+}
+
 TEST(GeneratedMaps, MoveWhatOperatorsMove) {
   GeneratedCases cases;
   std::mt19937 random(6);

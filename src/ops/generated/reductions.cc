@@ -297,15 +297,14 @@ Result<Computation> arg_extreme(const Described& d) {
   if (!is_floating(x.type)) return no_kernel(d, "of integers");
   CONVOY_TRY(const int axis, normalize_axis(d.node, given, x.rank(), "axis"));
   const std::int64_t size = x.dims[static_cast<std::size_t>(axis)];
-  constexpr std::int64_t kMostPositions = 1 << 12;  // which are part of the text
-  if (size > kMostPositions) return no_kernel(d, "an axis longer than 4096");
+  constexpr std::int64_t kMostPositions = 1 << 24;  // which f32 tells apart
+  if (size > kMostPositions) return no_kernel(d, "an axis longer than 2^24");
   std::vector<bool> folds(x.dims.size());
   folds[static_cast<std::size_t>(axis)] = true;
   const Folding folding(x.dims, folds);
   Computation made = folding.computation(computed_in(x.type), x);
-  Load position{-1, {TensorDesc::packed(x.type, {size}), {Coordinate::of(x.rank() - 1)}}};
-  for (std::int64_t i = 0; i < size; ++i) position.numbers.push_back(static_cast<double>(i));
-  made.loads.push_back(std::move(position));
+  const TensorDesc line = TensorDesc::packed(DataType::s32, {size});
+  made.loads.push_back({.input = -1, .place = {line, {Coordinate::of(x.rank() - 1)}}, .counts = true});
   const bool largest = d.node.op == "ArgMax";
   const double none = last != 0 ? -1 : static_cast<double>(size);
   made.folds.push_back(

@@ -32,6 +32,8 @@ std::span<const NamedRule> movement_rules();
 std::span<const NamedRule> product_rules();
 std::span<const NamedRule> quantized_rules();
 std::span<const NamedRule> resize_rules();
+std::span<const NamedRule> grid_sample_rules();
+std::span<const NamedRule> top_k_rules();
 
 // Of any operator that is a function of elements.
 Result<Computation> element_computation(const Described& d);

@@ -1,5 +1,7 @@
 // TopK: the k largest (or smallest) along an axis with their indices, best first; of equals the first comes first. NaN
 // counts as larger than every number.
+#include "ops/index/top_k.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,32 +17,6 @@
 
 namespace convoy::ops {
 namespace {
-
-struct Parameters {
-  int axis = 0;
-  std::int64_t k = 0;
-  bool largest = true;
-};
-
-Result<Parameters> parameters_of(const NodeDesc& node, std::span<const Input> inputs) {
-  Parameters p;
-  const TensorDesc& x = inputs[0].desc;
-  CONVOY_TRY(const std::int64_t axis, node.integer("axis", -1));
-  CONVOY_TRY(p.axis, normalize_axis(node, axis, x.rank(), "axis"));
-  CONVOY_TRY(const std::int64_t largest, node.integer("largest", 1));
-  p.largest = largest != 0;
-  if (node.opset < 10) {
-    CONVOY_TRY(p.k, node.integer("k", -1));
-  } else {
-    CONVOY_TRY(const std::vector<std::int64_t> k, constant_integers(node, inputs, 1));
-    if (k.size() != 1) return bad_node(node, "input 1 (k) must be a single value");
-    p.k = k[0];
-  }
-  if (p.k < 0 || p.k > x.dims[p.axis]) {
-    return bad_node(node, fmt::format("k={} is outside [0, {}], the size of axis {}", p.k, x.dims[p.axis], p.axis));
-  }
-  return p;
-}
 
 // Whether a is better than b: of equals neither is, and of NaNs.
 template <bool kLargest, class C>
@@ -156,7 +132,7 @@ class TopK final : public Operator {
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     const int count = node.opset >= 10 ? 2 : 1;
     CONVOY_CHECK(check_counts(node, inputs, count, count, 2));
-    CONVOY_TRY(const Parameters p, parameters_of(node, inputs));
+    CONVOY_TRY(const TopKRequest p, top_k_request(node, inputs));
     Dims dims = inputs[0].desc.dims;
     dims[p.axis] = p.k;
     std::vector<TensorDesc> outputs;
@@ -170,7 +146,7 @@ class TopK final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
-    CONVOY_TRY(const Parameters p, parameters_of(node, inputs));
+    CONVOY_TRY(const TopKRequest p, top_k_request(node, inputs));
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     std::vector<bool> axis(x.rank(), false);
     axis[p.axis] = true;
@@ -204,6 +180,26 @@ class TopK final : public Operator {
 const TopK op_TopK;
 
 }  // namespace
+
+Result<TopKRequest> top_k_request(const NodeDesc& node, std::span<const Input> inputs) {
+  TopKRequest p;
+  const TensorDesc& x = inputs[0].desc;
+  CONVOY_TRY(const std::int64_t axis, node.integer("axis", -1));
+  CONVOY_TRY(p.axis, normalize_axis(node, axis, x.rank(), "axis"));
+  CONVOY_TRY(const std::int64_t largest, node.integer("largest", 1));
+  p.largest = largest != 0;
+  if (node.opset < 10) {
+    CONVOY_TRY(p.k, node.integer("k", -1));
+  } else {
+    CONVOY_TRY(const std::vector<std::int64_t> k, constant_integers(node, inputs, 1));
+    if (k.size() != 1) return bad_node(node, "input 1 (k) must be a single value");
+    p.k = k[0];
+  }
+  if (p.k < 0 || p.k > x.dims[p.axis]) {
+    return bad_node(node, fmt::format("k={} is outside [0, {}], the size of axis {}", p.k, x.dims[p.axis], p.axis));
+  }
+  return p;
+}
 
 std::vector<OperatorRow> top_k_rows() {
   return {{"TopK", &op_TopK, images::along_last, Rate::others, values::mixed, in_place::never, layouts::plain,

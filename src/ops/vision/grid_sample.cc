@@ -1,4 +1,6 @@
 // GridSample (any number of spatial dims up to three) and AffineGrid. Formulas: ONNX's reference implementation.
+#include "ops/vision/grid_sample.h"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -14,14 +16,8 @@
 namespace convoy::ops {
 namespace {
 
-enum class Mode { nearest, linear, cubic };
-enum class Padding { zeros, border, reflection };
-
-struct Sampling {
-  Mode mode = Mode::linear;
-  Padding padding = Padding::zeros;
-  bool align_corners = false;
-};
+using Mode = GridSampling::Mode;
+using Padding = GridSampling::Padding;
 
 double reflect(double x, double low, double high) {
   const double range = high - low;
@@ -48,37 +44,30 @@ struct AxisTaps {
   std::array<double, 4> weight;
 };
 
-double coordinate(const Sampling& sampling, double normalized, double size) {
-  return sampling.align_corners ? (normalized + 1) / 2 * (size - 1) : ((normalized + 1) * size - 1) / 2;
-}
-
-AxisTaps axis_taps(const Sampling& sampling, double normalized, std::int64_t dim) {
+AxisTaps axis_taps(const GridSampling& sampling, double normalized, std::int64_t dim) {
   const double size = static_cast<double>(dim);
-  // Farther out everything is padding alike, and indices could not hold it.
-  constexpr double kFar = 1e12;
-  double x = coordinate(sampling, normalized, size);
+  constexpr double kFar = GridSampling::kFar;
+  double x = sampling.coordinate(normalized, size);
   x = x > -kFar ? std::min(x, kFar) : -kFar;  // NaN counts as far out
   if (sampling.mode == Mode::nearest) x = std::nearbyint(x);
-  const double low = sampling.align_corners ? 0 : -0.5, high = sampling.align_corners ? size - 1 : size - 0.5;
+  const double low = sampling.low(), high = sampling.high(size);
   if (x < low || x > high) {
     if (sampling.padding == Padding::border) x = std::clamp(x, 0.0, size - 1);
     if (sampling.padding == Padding::reflection) x = reflect(x, low, high);
   }
   AxisTaps taps;
+  taps.count = static_cast<int>(sampling.taps());
   const double whole = sampling.mode == Mode::nearest ? x : std::floor(x);
   const double r = x - whole;
   std::int64_t first = static_cast<std::int64_t>(whole);
   if (sampling.mode == Mode::nearest) {
-    taps.count = 1;
     taps.weight = {1};
   } else if (sampling.mode == Mode::linear) {
-    taps.count = 2;
     taps.weight = {1 - r, r};
   } else {
-    constexpr double a = -0.75;
+    constexpr double a = GridSampling::kCubic;
     const auto outer = [](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
     const auto inner = [](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
-    taps.count = 4;
     taps.weight = {outer(r + 1), inner(r), inner(1 - r), outer(2 - r)};
     --first;
   }
@@ -137,7 +126,7 @@ struct Points {
       : offsets(static_cast<std::size_t>(kBlock * taps_of_point)), weights(offsets.size()) {}
 
   // `at`: where the point's coordinates are in the grid, whose last dim has that of the innermost dim first.
-  void add(const Sampling& sampling, const TensorDesc& x, DataType grid_type, const void* grid, std::int64_t at,
+  void add(const GridSampling& sampling, const TensorDesc& x, DataType grid_type, const void* grid, std::int64_t at,
            std::int64_t place) {
     const int spatial = x.rank() - 2;
     if (count == 0) ends[0] = 0;
@@ -210,7 +199,7 @@ class GridSample final : public Operator {
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
     CONVOY_CHECK(check_counts(node, inputs, 2, 2));
     CONVOY_CHECK(check_type(node, inputs, 1, kMathFloats));
-    if (auto sampling = read(node); !sampling.ok()) return sampling.error();
+    if (auto sampling = grid_sampling(node); !sampling.ok()) return sampling.error();
     const Dims &x = inputs[0].desc.dims, &grid = inputs[1].desc.dims;
     const std::size_t spatial = x.size() < 3 ? 0 : x.size() - 2;
     if (spatial < 1 || spatial > 3 || grid.size() != x.size() || grid[0] != x[0] ||
@@ -227,7 +216,7 @@ class GridSample final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
-    CONVOY_TRY(const Sampling sampling, read(node));
+    CONVOY_TRY(const GridSampling sampling, grid_sampling(node));
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     const DataType grid_type = inputs[1].desc.type;
     const bool vectors = has_row_vectors(request) && sampling.mode == Mode::linear && x.rank() == 4;
@@ -239,13 +228,13 @@ class GridSample final : public Operator {
         const std::int64_t plane = product(x.dims, 2, x.rank());
         const std::int64_t blocks = (points + kBlock - 1) / kBlock;
         parallel_for(context, y.dims[0] * blocks, kBlock * channels * 16, [&](std::int64_t begin, std::int64_t end) {
-          const std::int64_t taps = sampling.mode == Mode::nearest ? 1 : sampling.mode == Mode::linear ? 2 : 4;
+          const std::int64_t taps = sampling.taps();
           Points<Compute<T>> others(spatial == 1 ? taps : spatial == 2 ? taps * taps : taps * taps * taps);
           Quads quads;
           quads.down = x.strides[x.rank() - 2];
           const auto is_quad = [&](std::int64_t place, std::int64_t at) {
             const auto along = [&](int d) {
-              return coordinate(sampling, load_as_double(grid_type, in[1], at + 3 - d), static_cast<double>(x.dims[d]));
+              return sampling.coordinate(load_as_double(grid_type, in[1], at + 3 - d), static_cast<double>(x.dims[d]));
             };
             return quads.set(place, along(3), static_cast<double>(x.dims[3]), along(2), static_cast<double>(x.dims[2]));
           };
@@ -273,30 +262,6 @@ class GridSample final : public Operator {
         return {};
       });
     });
-  }
-
- private:
-  static Result<Sampling> read(const NodeDesc& node) {
-    Sampling sampling;
-    CONVOY_TRY(const std::string mode, node.text("mode", "linear"));
-    CONVOY_TRY(const std::string padding, node.text("padding_mode", "zeros"));
-    CONVOY_TRY(const std::int64_t align, node.integer("align_corners", 0));
-    sampling.align_corners = align != 0;
-    if (mode == "nearest") {
-      sampling.mode = Mode::nearest;
-    } else if (mode == "cubic" || mode == "bicubic") {
-      sampling.mode = Mode::cubic;
-    } else if (mode != "linear" && mode != "bilinear") {
-      return bad_node(node, "mode='" + mode + "' is not linear, nearest or cubic");
-    }
-    if (padding == "border") {
-      sampling.padding = Padding::border;
-    } else if (padding == "reflection") {
-      sampling.padding = Padding::reflection;
-    } else if (padding != "zeros") {
-      return bad_node(node, "padding_mode='" + padding + "' is not zeros, border or reflection");
-    }
-    return sampling;
   }
 };
 
@@ -359,6 +324,29 @@ const GridSample grid_sample;
 const AffineGrid affine_grid;
 
 }  // namespace
+
+Result<GridSampling> grid_sampling(const NodeDesc& node) {
+  GridSampling sampling;
+  CONVOY_TRY(const std::string mode, node.text("mode", "linear"));
+  CONVOY_TRY(const std::string padding, node.text("padding_mode", "zeros"));
+  CONVOY_TRY(const std::int64_t align, node.integer("align_corners", 0));
+  sampling.align_corners = align != 0;
+  if (mode == "nearest") {
+    sampling.mode = GridSampling::Mode::nearest;
+  } else if (mode == "cubic" || mode == "bicubic") {
+    sampling.mode = GridSampling::Mode::cubic;
+  } else if (mode != "linear" && mode != "bilinear") {
+    return bad_node(node, "mode='" + mode + "' is not linear, nearest or cubic");
+  }
+  if (padding == "border") {
+    sampling.padding = GridSampling::Padding::border;
+  } else if (padding == "reflection") {
+    sampling.padding = GridSampling::Padding::reflection;
+  } else if (padding != "zeros") {
+    return bad_node(node, "padding_mode='" + padding + "' is not zeros, border or reflection");
+  }
+  return sampling;
+}
 
 std::vector<OperatorRow> grid_sample_rows() {
   return {{"GridSample", &grid_sample, images::grid_sample, Rate::others, values::mixed, in_place::never,
