@@ -388,7 +388,10 @@ Result<std::vector<DistinctProblem>> problems_of(const Program& program, const B
     network_options.parts = BatchParts{};
     CONVOY_TRY(const auto session, target.network->prepare(descs, network_options));
     problems = distinct_problems(*session);
-    if (problems.empty()) return Error{ErrorCode::unsupported, flags.target + ": the network has no convolution"};
+    if (problems.empty()) {
+      return Error{ErrorCode::unsupported,
+                   flags.target + ": the network has no convolution; convoy run times it as a whole"};
+    }
   }
   for (const ListedProblem& listed : target.problems) {
     problems.push_back({listed.problem, listed.count, listed.name, problems.size() + 1, listed.name});

@@ -19,6 +19,7 @@ namespace {
 
 struct CompareFlags {
   std::string model, a, b;
+  std::string precision = "f32";
   InputFlags input;
   MemoryFlags memory;
   int rounds = 12;
@@ -55,15 +56,17 @@ std::vector<Row> rows_of(const Beside& beside) {
 
 std::string time_text(double seconds) { return seconds > 0 ? report::seconds(seconds) : "-"; }
 
-Json to_json(const std::string& name, const network::Timed& side) {
+Json to_json(const std::string& name, DataType precision, const network::Timed& side) {
   return {{"plan", name},
+          {"precision", name_of(precision)},
           {"seconds", side.seconds.median},
           {"undisturbed_seconds", side.undisturbed_seconds},
           {"steps", side.steps.size()}};
 }
 
 Result<int> compare(const Program& program, const CompareFlags& flags) {
-  CONVOY_TRY(const NetworkOptions options, planning_options(program));
+  CONVOY_TRY(NetworkOptions options, planning_options(program));
+  CONVOY_TRY(options.precision, parse_precision(flags.precision));
   if (const std::string flag = given_flag(flags.memory, options);
       !flag.empty() && !is_global(flags.a) && !is_global(flags.b)) {
     return Error{ErrorCode::invalid_argument, flag + " is for \"global\", which neither side is"};
@@ -122,8 +125,8 @@ Result<int> compare(const Program& program, const CompareFlags& flags) {
                                          rows.size() == 1 ? " differs" : "s differ", explained * 1e6));
   program.document({{"model", flags.model},
                     {"threads", a.threads},
-                    {"a", to_json(flags.a, beside.own)},
-                    {"b", to_json(flags.b, beside.other)},
+                    {"a", to_json(flags.a, a.precision, beside.own)},
+                    {"b", to_json(flags.b, b.precision, beside.other)},
                     {"b_over_a", beside.ratio.median},
                     {"relative_uncertainty", beside.ratio.relative_uncertainty()},
                     {"turns", beside.ratio.samples},
@@ -147,6 +150,7 @@ void add_compare(Parser app, Program& program) {
   command.add_option("b", flags->b, "The same").required();
   add_input_flags(command, flags->input);
   begin(command, Subject::choosing);
+  add_precision_flag(command, flags->precision);
   add_memory_flags(command, flags->memory);
   begin(command, Subject::timing);
   command.add_option("--rounds", flags->rounds, "Runs of each plan, interleaved")

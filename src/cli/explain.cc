@@ -337,7 +337,9 @@ Result<int> explain(const Program& program, const ExplainFlags& flags) {
     if (session->parts().a_thread_each) request.threads = 1;
     if (session->parts() != BatchParts{}) program.note("the batch is run in parts: " + print(session->parts()));
     take_caches(*target.network, descs, network_options, options);
-    if (problems.empty()) program.say(flags.target + ": the network has no convolution, so there is nothing to choose");
+    if (problems.empty())
+      program.say(flags.target +
+                  ": the network has no convolution, so there is nothing to choose; convoy run times it");
     if (!flags.nodes.empty()) {
       const std::string& name = flags.plan.plan_file.empty() ? flags.plan.how : flags.plan.plan_file;
       CONVOY_TRY(in_network,

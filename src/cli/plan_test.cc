@@ -335,6 +335,18 @@ TEST_F(PlanCommand, ComparesTwo) {
   ASSERT_EQ(with({"plan", kNetwork, "-o", path("a.plan")}).exit_code, 0);
   const Finished same = with({"compare", kNetwork, path("a.plan"), "greedy", "--rounds", "2"});
   EXPECT_NE(same.out.find("both run the same steps"), std::string::npos) << same.out << same.err;
+  // Both sides in the type that is asked for, or in that of their plan.
+  ASSERT_EQ(with({"plan", kNetwork, "--precision", "bf16", "-o", path("narrow.plan")}).exit_code, 0);
+  const auto types = [&](const std::string& b, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"compare", kNetwork, "greedy", b, "--rounds", "1", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const json told = run_json(arguments, 0);
+    return told["a"]["precision"].get<std::string>() + " " + told["b"]["precision"].get<std::string>();
+  };
+  EXPECT_EQ(types("uniform:nhwc", {"--precision", "f16"}), "f16 f16");
+  EXPECT_EQ(types(path("narrow.plan"), {}), "f32 bf16");
+  EXPECT_NE(with({"compare", kNetwork, "greedy", "local", "--precision", "s8"}).err.find("--precision: 's8'"),
+            std::string::npos);
 }
 
 TEST_F(PlanCommand, TuneKeepsTheFastestOfSeveralAndRunObeysIt) {
