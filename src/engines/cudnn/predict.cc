@@ -24,13 +24,25 @@ bool is_bounded(const ConvProblem& p, std::int64_t engine) {
 constexpr double kWithResidual = 8;
 bool is_slow_with_residual(const ConvProblem& p, std::int64_t engine) { return engine == 35 && p.epilogue.gamma != 0; }
 
+bool is_compiled(ActivationKind kind) { return kind != ActivationKind::identity && kind != ActivationKind::relu; }
+
+// Of f32 in strict math an epilogue with another activation than ReLU is compiled for engine 8 alone, whose blocks wait
+// for each of an output's products in turn, however few outputs there are: 3x3 of 256 to 80 channels of 10x10 638 us,
+// of 128 to 64 of 20x20 342, 1x1 of 384 to 256 of 10x10 161 (YOLOv8n on an H200, cuDNN 9.19).
+constexpr double kSerialProduct = 0.28e-6;
+double serial_seconds(const ConvProblem& p, std::int64_t engine) {
+  const bool serial =
+      engine == 8 && p.x.type == DataType::f32 && p.math == MathMode::strict && is_compiled(p.epilogue.activation.kind);
+  return serial ? kSerialProduct * static_cast<double>(p.w.elements() / p.w.dims[0]) : 0;
+}
+
 // Engines whose epilogue has other activations than ReLU are compiled at run time for it, which then takes these
 // outputs a second of a multiprocessor beside the products (1x1 convolutions of 128 pictures in f16 on an H100,
 // cuDNN 9.19).
 double compiled_epilogue_seconds(const ConvProblem& p, double sms) {
   const ActivationKind kind = p.epilogue.activation.kind;
   const bool halves = p.x.type == DataType::f16 || p.x.type == DataType::bf16;
-  if (!halves || kind == ActivationKind::identity || kind == ActivationKind::relu) return 0;
+  if (!halves || !is_compiled(kind)) return 0;
   const bool is_gelu = kind == ActivationKind::gelu || kind == ActivationKind::gelu_tanh;
   return static_cast<double>(p.out().elements()) / (sms * (is_gelu ? 2.1e9 : 4.2e9));
 }
@@ -88,7 +100,7 @@ double first_choice_seconds(const ConvProblem& problem, const CudaDevice& device
   const double times = is_bounded(problem, engine)              ? kBounded
                        : is_slow_with_residual(problem, engine) ? kWithResidual
                                                                 : 1;
-  return times * first_choice_seconds(problem, device);
+  return std::max(times * first_choice_seconds(problem, device), serial_seconds(problem, engine));
 }
 
 double predict(const ConvProblem& problem, Survey& survey, std::int64_t engine, const KnobValues& knobs,

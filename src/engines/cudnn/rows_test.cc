@@ -16,6 +16,7 @@
 #include "engines/cudnn/known.h"
 #include "engines/cudnn/limits.h"
 #include "engines/cudnn/names.h"
+#include "engines/cudnn/predict.h"
 #include "engines/cudnn/survey.h"
 #include "engines/testing/problem_of.h"
 
@@ -150,6 +151,19 @@ TEST(Cudnn, ChannelsLastCopiesAreCounted) {
   EXPECT_TRUE(cheapest("fprop:x=f32,64x64x56x56:w=f32,64x64x3x3:pad=1x1").starts_with("cudnn.eng"));
   const ConvProblem filter_only = problem_of("fprop:x=f16,64x64x56x56,nhwc:w=f16,64x64x3x3:pad=1x1");
   EXPECT_LT(engine.predict_seconds(filter_only, estimate->knobs, request), there + 5e-6);
+}
+
+// An epilogue that engine 8 is compiled for is predicted as slow as it is, so that a network undoes the fusion.
+TEST(Cudnn, Engine8IsSlowWithCompiledActivations) {
+  const std::string conv = "fprop:x=f32,1x256x10x10,nhwc:w=f32,80x256x3x3,nhwc:pad=1x1:bias=1";
+  const auto seconds = [](const std::string& text, std::int64_t engine) {
+    return first_choice_seconds(problem_of(text), described_h200(), engine);
+  };
+  EXPECT_NEAR(seconds(conv + ":act=swish,1", 8), 638e-6, 30e-6);
+  EXPECT_LT(seconds(conv + ":act=swish,1", 11), 30e-6);
+  EXPECT_LT(seconds(conv + ":act=relu", 8), 30e-6);
+  EXPECT_LT(seconds(conv + ":act=swish,1:math=tf32", 8), 30e-6);
+  EXPECT_LT(seconds("fprop:x=f16,1x256x10x10,nhwc:w=f16,80x256x3x3,nhwc:pad=1x1:bias=1:act=swish,1", 8), 30e-6);
 }
 
 TEST(Cudnn, LimitsNameTheField) {
