@@ -185,11 +185,12 @@ class HostTime(harness.Step):
 
 
 class TorchTests(harness.Step):
-    """PyTorch's own test_convolution.py, the same outcome test by test: plain, recorded, steered, on Convoy's engines, and patched by convoy.torch;
-    64-bit tests apart, since they take minutes"""
+    """PyTorch's own test_convolution.py (or CONVOY_TORCH_TEST_FILE), the same outcome test by test: plain, recorded, steered, on Convoy's engines, and
+    patched by convoy.torch; 64-bit tests apart, since they take minutes"""
     jobs = 6
     SECONDS = float(os.environ.get("CONVOY_TORCH_TEST_SECONDS", 530))
-    NAMES = os.environ.get("CONVOY_TORCH_TEST_NAMES", "").split()  # parts of names; none: all tests
+    FILE = os.environ.get("CONVOY_TORCH_TEST_FILE", "test_convolution.py")
+    NAMES = os.environ.get("CONVOY_TORCH_TEST_NAMES", "").split()  # parts of names, or patterns with *; none: all tests
     RULES = {"depthwise in place": "* -> cuda.depthwise\n", "nhwc in place": "* -> cudnn.nhwc\n"}
 
     def units(self):
@@ -198,8 +199,8 @@ class TorchTests(harness.Step):
 
     def run(self, unit):
         mode, part = unit
-        if not (TESTS / "test_convolution.py").exists():
-            return {"mode": mode, "part": part, "broken": "CONVOY_TORCH_TESTS names no folder with test_convolution.py"}
+        if not (TESTS / self.FILE).exists():
+            return {"mode": mode, "part": part, "broken": f"CONVOY_TORCH_TESTS names no folder with {self.FILE}"}
         name = f"tests-{mode}-{part.replace(' ', '-')}"
         record = harness.OUT / f"{name}.jsonl"
         before = [] if mode in ("plain", "patched") else under("--record", record, *(["--steer"] if mode == "steered" else []))
@@ -216,7 +217,7 @@ class TorchTests(harness.Step):
         written = harness.OUT / f"{name}.json"
         with open(harness.OUT / f"{name}.log", "w") as log:
             try:
-                code = subprocess.run([*before, PYTHON, PROGRAMS / "outcomes.py", TESTS / "test_convolution.py", written, *which], stdout=log,
+                code = subprocess.run([*before, PYTHON, PROGRAMS / "outcomes.py", TESTS / self.FILE, written, *which], stdout=log,
                                       stderr=subprocess.STDOUT, env=environment, timeout=self.SECONDS, cwd=TESTS).returncode
             except subprocess.TimeoutExpired:
                 code = 124
