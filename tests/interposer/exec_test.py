@@ -599,6 +599,21 @@ class Exec(unittest.TestCase):
             self.assertEqual(sorted(ruled), sorted(plain[0] + [engine] * (engine not in plain[0])), "none is lost")
             self.assertEqual(lists("--one", LD_PRELOAD=INTERPOSER, CONVOY_CHOICES=str(choices))[0], [engine])
 
+    def test_convoys_engines_for_gpus_run_in_a_program(self):
+        """As far as it goes without a GPU: an engine is known, then its device is asked for."""
+        script = """if True:
+            import ctypes, sys
+            class Library(ctypes.Structure):
+                _fields_ = [("prepare", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t))]
+            library, said = ctypes.CDLL(sys.argv[1]), ctypes.create_string_buffer(500)
+            library.convoy_engine_library.restype = ctypes.POINTER(Library)
+            library.convoy_engine_library().contents.prepare(sys.argv[2].encode(), sys.argv[3].encode(), 0, said, 500)
+            print(said.value.decode())"""
+        library = str(pathlib.Path(INTERPOSER).parent / "libconvoy-engines.so")
+        for engine in "cuda.depthwise", "cuda.pointwise", "cuda.stem", "cuda.volume", "cudnn.nhwc", "cudnn.legacy.fprop1":
+            self.assertEqual(run(sys.executable, "-c", script, library, PROBLEM, engine, CONVOY_CUDA_DRIVER=FAKE_DRIVER)[1].strip(), "the calling thread has no CUDA context")
+        self.assertIn("none of the engines that run in a program", run(sys.executable, "-c", script, library, PROBLEM, "cpu.gemm", CONVOY_CUDA_DRIVER=FAKE_DRIVER)[1])
+
     def test_a_damaged_choice_file_is_ignored_with_a_line(self):
         choices = pathlib.Path(self.folder.name) / "choices.txt"
         for text in ("", "convoy-choices 7\n", "convoy-choices 2\nti", "convoy-choices 2\nfilter\tcolour\n"):

@@ -191,7 +191,7 @@ class TorchTests(harness.Step):
     SECONDS = float(os.environ.get("CONVOY_TORCH_TEST_SECONDS", 530))
     FILE = os.environ.get("CONVOY_TORCH_TEST_FILE", "test_convolution.py")
     NAMES = os.environ.get("CONVOY_TORCH_TEST_NAMES", "").split()  # parts of names, or patterns with *; none: all tests
-    RULES = {"depthwise in place": "* -> cuda.depthwise\n", "nhwc in place": "* -> cudnn.nhwc\n"}
+    RULES = {f"{engine.split('.')[1]} in place": f"* -> {engine}\n" for engine in ("cuda.depthwise", "cudnn.nhwc", "cuda.pointwise", "cuda.stem", "cuda.volume")}
 
     def units(self):
         modes = ("plain", "recorded", "steered", *self.RULES, "patched")

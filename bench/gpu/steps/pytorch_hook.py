@@ -208,10 +208,10 @@ class Replayed(Own):
                                 "steered": under("--like-benchmark", "--record", ran, "--steer") + script,
                                 "steered benchmark": under("--like-benchmark") + script + ["--benchmark"]})
         modes = list(driven)
-        first = {}
+        first, losses = {}, {}
         for mode, one in driven.items():
-            first[mode] = one.ask("first")["seconds"]
-            one.ask("steps 3")
+            begun = one.ask("first")
+            first[mode], losses[mode] = begun["seconds"], [begun["loss"], *one.ask("steps 3")["losses"]]
         host = [{mode: driven[mode].ask("host 8") for mode in (modes if number % 2 == 0 else modes[::-1])} for number in range(3)]
         captured = replayed(driven, modes, 6)
         convolutions = {mode: one.ask("convolutions 3") for mode, one in driven.items()}
@@ -220,7 +220,7 @@ class Replayed(Own):
         times = captured["milliseconds"]
         bound = times["plain"]["median"] - 1e3 * ((saved["gain"] or 0) + (saved["elsewhere"] or 0)) / 3 if "plain" in times else None
         return {"replays": captured, "bound_milliseconds": bound, "host": host, "seconds_of_three_steps": saved, "problems": len(tuned["problems"]), "tune_failed": tuned.get("failed"), "said": said,
-                "stderr": stderr, "first": first, "tuning": {key: tuned.get(key) for key in ("seconds", "measured", "partial", "offered_seconds")},
+                "stderr": stderr, "first": first, "losses": losses, "tuning": {key: tuned.get(key) for key in ("seconds", "measured", "partial", "offered_seconds")},
                 "tuned": by_problem(tuned), "convolutions": convolutions, "ran": plans_of(ran), "benchmark ran": plans_of(chosen)}
 
 

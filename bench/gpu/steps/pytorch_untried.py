@@ -63,7 +63,10 @@ class Untried(harness.Step):
 
         tuning = ("--tune", 600, "--like-benchmark")
         driven = {"plain": start("plain", *script), "benchmark": start("benchmark", *script, "--benchmark"),
-                  "recorded": start("recorded", *under("--record", record), *script), "exec": start("exec", *under(*tuning), *script)}
+                  "exec": start("exec", *under(*tuning), *script)}
+        tunes = "tuned" not in self.WITHOUT
+        if tunes:
+            driven["recorded"] = start("recorded", *under("--record", record), *script)
         if "channels last" not in self.WITHOUT:
             driven["channels last"] = start("channels last", *under(*tuning, "--channels-last"), *script, tuned=".last")
         for one in driven.values():
@@ -71,10 +74,11 @@ class Untried(harness.Step):
         with lock:
             first = {mode: driven[mode].ask("first") for mode in ("benchmark", "exec", "channels last", "plain") if mode in driven}
             row["first"] = {mode: each["seconds"] for mode, each in first.items()}
-            driven["recorded"].ask("steps 3")
-            row["recorded"] = driven.pop("recorded").end()[-300:]
+            if tunes:
+                driven["recorded"].ask("steps 3")
+                row["recorded"] = driven.pop("recorded").end()[-300:]
             row["losses"] = {mode: [first[mode]["loss"], *driven[mode].ask("steps 3")["losses"]] for mode in first}
-            tuned = self.tuned(row, record, known, end) if "tuned" not in self.WITHOUT else None
+            tuned = self.tuned(row, record, known, end) if tunes else None
         row["seen"] = ran_in(record)  # of three steps
         again = harness.OUT / f"untried-{name}-again.jsonl"
         if tuned is not None:

@@ -11,6 +11,9 @@
 #include "convoy/engine.h"
 #include "device/cuda/device.h"
 #include "engines/cuda/depthwise/depthwise.h"
+#include "engines/cuda/pointwise/pointwise.h"
+#include "engines/cuda/stem/stem.h"
+#include "engines/cuda/volume/volume.h"
 #include "engines/cudnn/cudnn.h"
 
 namespace convoy::interposer {
@@ -22,11 +25,12 @@ struct Prepared {
 };
 
 const Engine* engine_named(const std::string& name) {
-  if (cuda::depthwise_engine().info().name == name) return &cuda::depthwise_engine();
-  for (const Engine* engine : cudnn::engines()) {
-    if (engine->info().name == name) return engine;
-  }
-  return nullptr;
+  std::vector<const Engine*> engines = {&cuda::depthwise_engine(), &cuda::pointwise_engine(), &cuda::stem_engine(),
+                                        &cuda::volume_engine()};
+  engines.insert(engines.end(), cudnn::engines().begin(), cudnn::engines().end());
+  const auto found =
+      std::find_if(engines.begin(), engines.end(), [&](const Engine* e) { return e->info().name == name; });
+  return found == engines.end() ? nullptr : *found;
 }
 
 Result<CudaDevice> current_device() {
