@@ -24,9 +24,12 @@ std::byte* part_of(const HostTensor& whole, const TensorDesc& desc, std::int64_t
   return part == 0 ? whole.data.get() : whole.data.get() + part * desc.bytes();
 }
 
-void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes, ThreadTeam& team) {
-  constexpr std::int64_t kWorthSharing = 256 << 10;  // other threads take microseconds to begin
-  if (bytes < kWorthSharing) {
+// Other threads take microseconds to begin. Where the steps are a GPU's they sleep, and to wake all of a large host
+// takes a millisecond.
+constexpr std::int64_t kWorthSharing = 256 << 10, kWorthWaking = 8 << 20;
+
+void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes, ThreadTeam& team, bool awake) {
+  if (bytes < (awake ? kWorthSharing : kWorthWaking)) {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return;
   }
@@ -155,7 +158,8 @@ Result<void> Execution::run_part(Worker& worker, std::int64_t part, std::span<co
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     if (!prepared_.outputs[k]) continue;
     std::byte* const there = part_of(outputs[k], *prepared_.outputs[k], part);
-    if (worker.outputs[k] != there) copy_bytes(there, worker.outputs[k], prepared_.outputs[k]->bytes(), *worker.team);
+    if (worker.outputs[k] == there) continue;
+    copy_bytes(there, worker.outputs[k], prepared_.outputs[k]->bytes(), *worker.team, prepared_.home == 0);
   }
   worker.inputs.clear();
   worker.outputs.clear();
@@ -444,7 +448,7 @@ Result<void> Execution::bind(Worker& worker, std::int64_t part, std::span<const 
         CONVOY_TRY(worker.spare_inputs[i], allocate_spare(prepared_.inputs[i]));
       }
       std::byte* const copy = worker.spare_inputs[i].data.get();
-      copy_bytes(copy, bound, prepared_.inputs[i].bytes(), *worker.team);
+      copy_bytes(copy, bound, prepared_.inputs[i].bytes(), *worker.team, !elsewhere);
       bound = copy;
     }
     worker.inputs.push_back(bound);
