@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 import model_forms  # noqa: E402
 
 CONVOY = os.environ.get("CONVOY", str(ROOT / "build/bin/convoy"))
-DATA = pathlib.Path(os.environ.get("CONVOY_DATA", pathlib.Path(__file__).resolve().parents[3] / "shared/data"))
+DATA = pathlib.Path(os.environ.get("CONVOY_DATA", ROOT.parent / "shared/data"))
 SKIPPED = 77
 # Forms, and what outputs may differ by, of the largest: f16 is rounded after other nodes, and a quantized network steps over.
 ZOO = {"mobilenet_v2": ["f32", "f16"], "resnet18": ["f32", "f16", "qdq"], "squeezenet1_1": ["f32", "f16", "qdq"], "yolo_tiny": ["f32", "f16"]}

@@ -86,6 +86,14 @@ class OnGpu(unittest.TestCase):
         self.same(chain(2), {"x": x()})
         self.same(chain(), {"x": x(0)})
 
+    @unittest.skipIf(made.version() < (1, 25), "older versions take no provider of a library by name")
+    def test_by_name_it_is_the_first(self):
+        convoy.onnxruntime.register()
+        named, values = [(convoy.onnxruntime.get_ep_name("cuda"), {"how": "uniform:nchw"}), "CPUExecutionProvider"], x()
+        ours = onnxruntime.InferenceSession(chain(), providers=named, enable_fallback=0)
+        self.assertEqual([each.device_id for each in ours.get_input_memory_infos()], [0])
+        np.testing.assert_allclose(ours.run(None, {"x": values})[0], session(chain(), "none").run(None, {"x": values})[0], rtol=1e-5)
+
     def test_it_is_convoy_that_runs(self):
         settings = onnxruntime.SessionOptions()
         with tempfile.TemporaryDirectory() as folder:
