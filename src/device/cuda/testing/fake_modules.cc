@@ -15,6 +15,7 @@ struct Function {
 };
 std::mutex mutex;
 std::map<CUfunction, Function> functions;
+std::mutex walking;  // a kernel's threads and its shared memory are static
 
 }  // namespace
 
@@ -25,6 +26,7 @@ std::function<CUresult()> fake_launch(CUfunction function, const CUlaunchConfig&
   std::vector<void*> values;
   for (int i = 0; i < found->second.parameters; ++i) values.push_back(*static_cast<void**>(parameters[i]));
   return [run = found->second.run, values, grid = config.gridDimX, block = config.blockDimX] {
+    const std::lock_guard one_at_a_time(walking);
     return run(values.data(), grid, block, false) ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
   };
 }
