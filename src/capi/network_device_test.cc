@@ -132,6 +132,24 @@ TEST_F(CNetworkOnDevice, TheHostsTensorsAndThoseThatLieThereGiveTheSame) {
   EXPECT_TRUE(says("0 inputs and 1 outputs given")) << convoy_error();
 }
 
+// To wake the others of a large host takes longer than the copy.
+TEST_F(CNetworkOnDevice, TheThreadThatRunsCopiesInputsAlone) {
+  int calls = 0;
+  options.threads = 4;
+  options.parallel_user = &calls;
+  options.parallel_for = [](void* user, std::int32_t count, void (*body)(void*, std::int32_t), void* context) {
+    ++*static_cast<int*>(user);
+    for (std::int32_t i = 0; i < count; ++i) body(context, i);
+  };
+  constexpr std::int64_t kLarger[] = {1, 3, 160, 140};  // 260 KiB
+  const convoy_shape shape = {4, kLarger};
+  ASSERT_EQ(convoy_session_create(network, &shape, 1, &options, &session), CONVOY_OK) << convoy_error();
+  const std::vector<float> larger(1 * 3 * 160 * 140, 0.5F);
+  calls = 0;
+  ASSERT_EQ(run(larger.data()), CONVOY_OK) << convoy_error();
+  EXPECT_EQ(calls, 0);
+}
+
 TEST_F(CNetworkOnDevice, WhatTuningFoundAndKeptIsTaken) {
   const fs::path folder = fs::temp_directory_path() / ("convoy-network-device-" + std::to_string(::getpid()));
   fs::create_directories(folder);
