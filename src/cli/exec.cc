@@ -32,6 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLibrary = "libconvoy-interposer.so";
+constexpr const char* kEngineLibrary = "libconvoy-engines.so";
 constexpr const char* kGraphEngines = "cudnn.eng";
 constexpr std::size_t kRowsShown = 20;
 
@@ -177,6 +178,24 @@ class TemporaryFolder {
  private:
   fs::path path_;
 };
+
+// `library` by a name that LD_PRELOAD takes, which is a list with spaces and colons in between: itself, else a link in
+// `folder`, with the engines beside it.
+Result<std::string> preloadable(const std::string& library, TemporaryFolder& folder) {
+  constexpr const char* kSeparators = " :";
+  if (library.find_first_of(kSeparators) == std::string::npos) return library;
+  for (const fs::path& file : {fs::path(library).replace_filename(kEngineLibrary), fs::path(library)}) {
+    CONVOY_TRY(const std::string link, folder.file(file.filename().string()));
+    std::error_code error;
+    fs::create_symlink(file, link, error);
+    if (error || link.find_first_of(kSeparators) != std::string::npos) {
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("{}: LD_PRELOAD takes no path with a space or a colon, and {} is no better{}", library,
+                               link, error ? ": " + error.message() : "")};
+    }
+  }
+  return folder.file(kLibrary);
+}
 
 // The choosing flags. Errors name the flag, of a rules file the line and field too.
 Result<ChoiceOptions> choice_options(const Program& program, const ExecFlags& flags) {
@@ -369,8 +388,9 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
     CONVOY_TRY(file, RecordFile::open(unnamed, {}));
   }
   CONVOY_TRY(const auto live, live_report(flags, file.path()));
-  const char* before = std::getenv("LD_PRELOAD");
-  const std::string preload = before == nullptr || *before == 0 ? library : library + ":" + before;
+  CONVOY_TRY(std::string preload, preloadable(library, folder));
+  if (const char* before = std::getenv("LD_PRELOAD"); before != nullptr && *before != 0)
+    preload += ":" + std::string(before);
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
   if (!file.empty()) ::setenv(describe(Variable::record).name.data(), file.path().c_str(), 1);
   const bool decides = flags.record.empty() || flags.steer || chooses;

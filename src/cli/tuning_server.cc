@@ -185,7 +185,8 @@ Result<std::unique_ptr<TuningServer>> TuningServer::listen(const Program& progra
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket.size() >= sizeof address.sun_path) {
-    return Error{ErrorCode::invalid_argument, fmt::format("--tune: {} is too long for a socket's name", socket)};
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("--tune: {} is too long for a socket's name (TMPDIR names another folder)", socket)};
   }
   std::copy(socket.begin(), socket.end(), address.sun_path);
   const int file = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -174,6 +175,17 @@ class Exec(unittest.TestCase):
             self.assertEqual(first.returncode, 0)
         self.assertIn('"calls":3', self.record.read_text())
         self.assertEqual(sorted(path.name for path in folder.iterdir()), ["r.jsonl", "r.txt"])
+
+    def test_where_its_folder_has_a_space(self):
+        """LD_PRELOAD is a list with spaces in between."""
+        place = self.record.parent / "my programs"
+        for file, folder in ((CONVOY, "bin"), (INTERPOSER, "lib"), (pathlib.Path(INTERPOSER).parent / "libconvoy-engines.so", "lib")):
+            (place / folder).mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, place / folder)
+        code, out, err = run(str(place / "bin/convoy"), "exec", "--record", str(self.record), "--", PROGRAM, "2")
+        self.assertEqual((code, out), (0, "ran eng5\nran eng5\n"))
+        self.assertIn("1 graphs of 1 processes", err)
+        self.assertNotIn("ld.so", err)
 
     def test_parts_of_a_killed_run_are_not_recorded_again(self):
         pathlib.Path(f"{self.record}.77").write_text('{"convoy_record":1,"pid":77,"program":"p","cudnn":91900,"seconds":1}\n')

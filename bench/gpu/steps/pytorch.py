@@ -216,10 +216,13 @@ class TorchTests(harness.Step):
             environment["PYTHONPATH"] = wheels()  # and not the module
         written = harness.OUT / f"{name}.json"
         with open(harness.OUT / f"{name}.log", "w") as log:
+            tests = subprocess.Popen([*before, PYTHON, PROGRAMS / "outcomes.py", TESTS / self.FILE, written, *which], stdout=log, stderr=subprocess.STDOUT,
+                                     env=environment, cwd=TESTS)
             try:
-                code = subprocess.run([*before, PYTHON, PROGRAMS / "outcomes.py", TESTS / self.FILE, written, *which], stdout=log,
-                                      stderr=subprocess.STDOUT, env=environment, timeout=self.SECONDS, cwd=TESTS).returncode
+                code = tests.wait(self.SECONDS)
             except subprocess.TimeoutExpired:
+                tests.terminate()  # `convoy exec` passes it on, and its record is whole
+                tests.wait()
                 code = 124
         log = (harness.OUT / f"{name}.log").read_text(errors="replace")
         return {"mode": mode, "part": part, "exit_code": code, "in_place": self.in_place(record), "outcomes": json.loads(written.read_text()) if written.exists() else {}, "log": log[-3000:]}
