@@ -123,6 +123,22 @@ class OnGpu(unittest.TestCase):
         self.assertGreater(WAITS.value, before, "ONNX Runtime waits, where it is not told otherwise")
         np.testing.assert_allclose(output.numpy(), session(chain(), "none").run(None, {"x": values})[0], rtol=1e-5)
 
+    @unittest.skipIf(made.version() < (1, 31), "in older versions of the processor's package 'cuda' is nobody's")
+    def test_outputs_are_made_on_the_gpu_without_waiting(self):
+        ours, values = session(chain()), x()
+        binding, enqueued = ours.io_binding(), onnxruntime.RunOptions()
+        enqueued.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        binding.bind_ortvalue_input("x", on_gpu(values))
+        for k in range(3):
+            binding.clear_binding_outputs()
+            binding.bind_output("y", "cuda", 1)
+            before = WAITS.value
+            ours.run_with_iobinding(binding, enqueued)
+            if k > 0:
+                self.assertEqual(WAITS.value, before)
+        self.assertEqual(binding.get_outputs()[0].device_name(), "cuda")
+        np.testing.assert_allclose(binding.get_outputs()[0].numpy(), session(chain(), "none").run(None, {"x": values})[0], rtol=1e-5)
+
     def test_outputs_may_be_left_on_the_gpu(self):
         ours, values = session(chain()), x()
         binding = ours.io_binding()
