@@ -82,6 +82,18 @@ m (float[4,6] x) => (float y) {
     else_branch = e () => (seq(float) b) { b = SplitToSequence(x) }>
   y = ConcatFromSequence<axis = 0>(s)
 }""", [{"x": X}]),
+    "a body for each tensor of two lists": ("""
+m (float[N,6] x, float[6] bias) => (float y, float z) {
+  s = SplitToSequence<axis = 0>(x)
+  t, u = SequenceMap<body = b (float[P,Q] row, float[P,Q] other, float[R] add) => (float[P,Q] sum, float[P,Q] neg) {
+    h = Mul(row, other)
+    sum = Add(h, add)
+    out = Add(sum, bias)
+    neg = Neg(out)
+  }>(s, s, bias)
+  y = ConcatFromSequence<axis = 0>(t)
+  z = ConcatFromSequence<axis = 0>(u)
+}""", [{"x": X, "bias": X[0]}, {"x": X[:2], "bias": X[1]}]),
     "optional values": ("""
 m (float[4,6] x) => (float y, bool has, bool hasnt) {
   o = Optional(x)

@@ -102,7 +102,7 @@ std::span<const std::string_view> body_attributes(const NodeProto& node) {
   static constexpr std::string_view of_if[] = {"then_branch", "else_branch"}, of_loop[] = {"body"};
   if (!canonical_domain(node.domain()).empty()) return {};
   if (node.op_type() == "If") return of_if;
-  if (node.op_type() == "Loop") return of_loop;
+  if (node.op_type() == "Loop" || node.op_type() == "SequenceMap") return of_loop;
   return {};
 }
 
@@ -352,13 +352,13 @@ class Importer {
     const auto names = body_attributes(proto_node);
     if (names.empty()) return {};
     const std::string what = network::describe(node);
-    const bool loop = node.desc.op == "Loop";
+    const bool loop = node.desc.op == "Loop", branch = node.desc.op == "If";
     if (loop && node.inputs.size() < 2) node.inputs.resize(2, kAbsent);
-    if (!loop && (node.inputs.size() != 1 || node.inputs[0] == kAbsent)) return corrupt(what + ": needs one input");
-    for (std::size_t i = 2; i < node.inputs.size(); ++i) {
+    if (branch && (node.inputs.size() != 1 || node.inputs[0] == kAbsent)) return corrupt(what + ": needs one input");
+    for (std::size_t i = loop ? 2 : 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kAbsent) return corrupt(fmt::format("{}: input {} is left out", what, i));
     }
-    const std::size_t own_inputs = loop ? node.inputs.size() : 0;
+    const std::size_t own_inputs = branch ? 0 : node.inputs.size();
     const std::size_t own_outputs = loop ? node.inputs.size() - 1 : node.outputs.size();  // at least
     std::vector<Body> bodies;
     for (const std::string_view name : names) {

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <span>
 
-#include "network/graph/sequences.h"
-
 namespace convoy::onnx_io {
 namespace {
 
-constexpr std::string_view kSequences[] = {"SequenceMap"};
 constexpr std::string_view kTextAndFiles[] = {"ImageDecoder",     "RegexFullMatch", "StringConcat",
                                               "StringNormalizer", "StringSplit",    "TfIdfVectorizer"};
 constexpr std::string_view kLinearAttention[] = {"LinearAttention"};
@@ -18,7 +15,6 @@ struct Way {
   std::string_view text;
 };
 constexpr Way kWays[] = {
-    {kSequences, network::kTensorsInsteadOfSequences},
     {kTextAndFiles, "do it before the network, which is given numbers"},
     {kLinearAttention, "write its steps out with a fixed number of them"},
 };

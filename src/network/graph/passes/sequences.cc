@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "network/graph/pass.h"
+#include "network/graph/splice.h"
 
 namespace convoy::network {
 namespace {
@@ -79,6 +80,7 @@ class Sequences {
     }
     if (op == "OptionalHasElement") return has_element(node);
     if (op == "SplitToSequence") return split(node);
+    if (op == "SequenceMap") return map(node);
     const int value = input(node, 0);
     if (value == kAbsent) return bad(node, "input 0 is left out");
     const List* const list = list_of(value);
@@ -208,6 +210,44 @@ class Sequences {
     return become(node, std::move(list));
   }
 
+  // The body for each element of the first list.
+  Result<bool> map(const Node& node) {
+    const std::size_t own = node.inputs.size() - static_cast<std::size_t>(node.captured);
+    const auto producers = graph_.producers();
+    std::vector<const List*> lists(node.inputs.size(), nullptr);  // null: a tensor, the same for all elements
+    for (std::size_t i = 0; i < own; ++i) {
+      lists[i] = list_of(node.inputs[i]);
+      const int by = producers[static_cast<std::size_t>(node.inputs[i])];
+      const auto makes_list = [](const Node& maker) {
+        return !maker.bodies.empty() || is_sequence_operator(maker.desc.domain, maker.desc.op);
+      };
+      if (lists[i] == nullptr &&
+          (i == 0 || (by != kAbsent && makes_list(graph_.nodes[static_cast<std::size_t>(by)])))) {
+        return false;
+      }
+      if (lists[i] != nullptr && lists[i]->size() != lists[0]->size()) {
+        return bad(node, fmt::format("input {} has {} tensors, input 0 has {}", i, lists[i]->size(), lists[0]->size()));
+      }
+    }
+    const std::size_t count = lists[0]->size();
+    std::vector<List> made(node.outputs.size());
+    for (std::size_t k = 0; k < count; ++k) {
+      std::vector<int> inputs = node.inputs;
+      for (std::size_t i = 0; i < own; ++i) inputs[i] = lists[i] == nullptr ? inputs[i] : (*lists[i])[k];
+      const std::string prefix = fmt::format("{}/{}/", node.desc.name, k);
+      const std::vector<int> outputs = splice(*node.bodies[0], inputs, prefix, graph_, graph_.nodes);
+      for (std::size_t i = 0; i < made.size(); ++i) made[i].push_back(outputs[i]);
+    }
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (node.outputs[i] == kAbsent) continue;
+      Node list = node_like(node, "SequenceConstruct");
+      list.outputs = {node.outputs[i]};
+      become(list, std::move(made[i]));
+      graph_.nodes.push_back(std::move(list));
+    }
+    return true;
+  }
+
   // A value that a node of no lists makes is there; so is a list. Of an input of the graph, or what an If hands on,
   // nothing is known.
   Result<bool> has_element(const Node& node) {
@@ -274,10 +314,10 @@ bool has_sequences(const Graph& graph) {
 }  // namespace
 
 bool is_sequence_operator(std::string_view domain, std::string_view op) {
-  static constexpr std::string_view kOperators[] = {"ConcatFromSequence", "Optional",       "OptionalGetElement",
-                                                    "OptionalHasElement", "SequenceAt",     "SequenceConstruct",
-                                                    "SequenceEmpty",      "SequenceErase",  "SequenceInsert",
-                                                    "SequenceLength",     "SplitToSequence"};
+  static constexpr std::string_view kOperators[] = {"ConcatFromSequence", "Optional",      "OptionalGetElement",
+                                                    "OptionalHasElement", "SequenceAt",    "SequenceConstruct",
+                                                    "SequenceEmpty",      "SequenceErase", "SequenceInsert",
+                                                    "SequenceLength",     "SequenceMap",   "SplitToSequence"};
   return (domain.empty() || domain == "ai.onnx") && std::ranges::find(kOperators, op) != std::end(kOperators);
 }
 
