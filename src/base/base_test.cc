@@ -60,6 +60,33 @@ TEST(ForkMutex, IsFreeInAForkedProcess) {
   EXPECT_EQ(forks(), 0U);
 }
 
+TEST(NoFork, AForkWaitsAndTheForkedProcessIsFree) {
+  std::atomic<bool> held = false, ended = false;
+  std::thread other([&] {
+    const NoFork outer;
+    held = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const NoFork inner;  // while the fork waits
+    ended = true;
+  });
+  while (!held) std::this_thread::yield();
+  const pid_t child = fork();
+  if (child == 0) {
+    bool forks_too = false;
+    { const NoFork again; }
+    const pid_t grandchild = fork();
+    if (grandchild == 0) _exit(0);
+    int status = -1;
+    forks_too = waitpid(grandchild, &status, 0) == grandchild && status == 0;
+    _exit(ended && forks_too ? 0 : 1);
+  }
+  other.join();
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  const NoFork free;
+}
+
 TEST(SideBySide, EachPartOnceAndWhatIsThrownInTheCaller) {
   std::vector<std::atomic<int>> done(100);
   side_by_side(done.size(), [&](std::size_t i) { ++done[i]; });

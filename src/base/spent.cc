@@ -2,6 +2,8 @@
 
 #include <mutex>
 
+#include "base/fork_mutex.h"
+
 namespace convoy {
 namespace {
 
@@ -17,12 +19,14 @@ Table& table() {
 }  // namespace
 
 std::map<std::string, SpentSum> spent_seconds() {
+  const NoFork no_fork;
   const std::lock_guard lock(table().mutex);
   return {table().sums.begin(), table().sums.end()};
 }
 
 Spent::~Spent() {
   const double seconds = monotonic_seconds() - start_;
+  const NoFork no_fork;
   const std::lock_guard lock(table().mutex);
   const auto found = table().sums.find(name_);
   SpentSum& sum = found != table().sums.end() ? found->second : table().sums[std::string(name_)];

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "core/hash.h"
 
 namespace convoy {
@@ -34,6 +35,7 @@ class Table {
     const std::byte* const data = made.get();
     const auto mine = std::make_shared<Held>(*this, std::move(made), bytes, hash_of(data, bytes));
     std::vector<std::shared_ptr<Held>> others;  // let go after the lock: each may be the last holder
+    const NoFork no_fork;
     const std::lock_guard lock(mutex_);
     for (auto [entry, end] = entries_.equal_range(mine->hash); entry != end; ++entry) {
       const auto& held = others.emplace_back(entry->second.lock());
@@ -48,6 +50,7 @@ class Table {
   }
 
   std::size_t bytes() const {
+    const NoFork no_fork;
     const std::lock_guard lock(mutex_);
     return bytes_;
   }
@@ -70,6 +73,7 @@ class Table {
 
   // Its entry, or another's that ended with it.
   void forget(const Held& held) {
+    const NoFork no_fork;
     const std::lock_guard lock(mutex_);
     bytes_ -= held.bytes;
     const auto [first, end] = entries_.equal_range(held.hash);

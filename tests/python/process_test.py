@@ -104,6 +104,37 @@ print("end")
     assert out == "end\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="no fork")
+def test_a_forked_process_prepares_where_its_parents_threads_do(tmp_path):
+    """SQLite, oneDNN and tables that sessions share have mutexes of their own: a fork waits until no thread has one."""
+    out, _ = ran(f"database = {str(tmp_path / 'tuning.db')!r}" + """
+import warnings; warnings.simplefilter("ignore")
+problem.tune(budget=0.1, database=database, threads=1)
+network = convoy.Network("zoo:squeezenet1_1", threads=1, database=database)
+ended = threading.Event()
+def prepare():
+    size = 32
+    while not ended.is_set():
+        size = 32 + (size - 31) % 64
+        network.prepare({"input": (1, 3, size, size)})
+threads = [threading.Thread(target=prepare, daemon=True) for _ in range(2)]
+for thread in threads: thread.start()
+for _ in range(40):
+    child = os.fork()
+    if child == 0:
+        convoy.Network("zoo:squeezenet1_1", threads=1, database=database).prepare({"input": (1, 3, 40, 40)})
+        os._exit(0)
+    limit = time.monotonic() + 60
+    while not (done := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < limit: time.sleep(0.01)
+    if not done[0]: os.kill(child, 9)
+    assert done[0] and done[1] == 0, "the forked process waits for ever" if not done[0] else done
+ended.set()
+for thread in threads: thread.join()
+print("end")
+""", timeout=300)
+    assert out == "end\n"
+
+
 def test_workers_of_multiprocessing_compute():
     out, _ = ran("""
 import multiprocessing, warnings; warnings.simplefilter("ignore")

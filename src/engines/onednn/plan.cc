@@ -7,6 +7,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "base/fork_mutex.h"
 #include "convoy/host_tensor.h"
 #include "core/epilogue.h"
 #include "core/shared_bytes.h"
@@ -354,6 +355,7 @@ Result<std::unique_ptr<ConvPlan>> make_convolution_plan(const ConvProblem& probl
                                                         const PlanRequest& request) {
   const Implementation& row = implementations()[offer.row];
   const Candidate candidate{row.name(), {KnobValue{"layout", offer.form.any_layout ? "preferred" : "given"}}};
+  const NoFork no_fork;
   try {
     const Request asked(problem, offer.form);
     int threads = request.threads;

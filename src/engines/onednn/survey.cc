@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/fork_mutex.h"
 #include "core/hash.h"
 #include "engines/onednn/implementations.h"
 #include "engines/onednn/request.h"
@@ -44,6 +45,7 @@ class Cache {
  public:
   std::shared_ptr<Survey> get(const ConvProblem& problem) {
     const std::uint64_t hash = hash_of(problem, 64, 64, 64);
+    const NoFork no_fork;
     const std::lock_guard lock(mutex_);
     std::shared_ptr<Survey>& kept = surveys_[hash];
     if (kept && equal_but_for_alignment(kept->problem(), problem)) return kept;
@@ -113,17 +115,20 @@ const Offer* Survey::find_locked(std::size_t row, bool any_layout) {
 }
 
 const Offer* Survey::find(std::size_t row, bool any_layout) {
+  const NoFork no_fork;
   const std::lock_guard lock(mutex_);
   return find_locked(row, any_layout);
 }
 
 const Offer* Survey::find(std::size_t row) {
+  const NoFork no_fork;
   const std::lock_guard lock(mutex_);
   const Offer* given = find_locked(row, false);
   return given != nullptr ? given : find_locked(row, true);
 }
 
 std::vector<Offer> Survey::all() {
+  const NoFork no_fork;
   const std::lock_guard lock(mutex_);
   std::vector<Offer> offers;
   for (const bool any_layout : {false, true}) {
@@ -135,6 +140,7 @@ std::vector<Offer> Survey::all() {
 }
 
 std::vector<std::string> Survey::unknown() {
+  const NoFork no_fork;
   const std::lock_guard lock(mutex_);
   std::vector<std::string> unknown;
   for (Walk& walk : walks_) {

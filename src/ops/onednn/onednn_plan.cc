@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "base/fork_mutex.h"
 #include "core/hash.h"
 #include "device/onednn.h"
 #include "device/onednn_signals.h"
@@ -94,6 +95,7 @@ Result<std::unique_ptr<OpPlan>> make_plan(const std::string& name, int threads, 
                                           const CreatePrimitive& create) {
   if (ended()) return Error{ErrorCode::unsupported, fmt::format("onednn.{}: the process is exiting", name)};
   const OmpThreads omp_threads(threads);
+  const NoFork no_fork;
   try {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

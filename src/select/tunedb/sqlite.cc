@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/fork_mutex.h"
 #include "select/tunedb/location.h"
 
 namespace convoy::tunedb {
@@ -20,6 +21,7 @@ Result<Connection> Connection::open(const std::string& name, const std::string& 
   Connection connection;
   connection.path_ = path;
   sqlite3* handle = nullptr;
+  const NoFork no_fork;
   const int code = sqlite3_open_v2(name.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   connection.handle_.reset(handle);
   if (code != SQLITE_OK) return connection.error(code);
@@ -55,6 +57,7 @@ Error Connection::error(int code) const {
 }
 
 Result<void> Connection::run(const std::string& sql) const {
+  const NoFork no_fork;
   const int code = sqlite3_exec(get(), sql.c_str(), nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) return error(code);
   return {};
@@ -63,7 +66,10 @@ Result<void> Connection::run(const std::string& sql) const {
 Result<void> Connection::run_patiently(const std::string& sql) const {
   const auto start = std::chrono::steady_clock::now();
   while (true) {
-    const int code = sqlite3_exec(get(), sql.c_str(), nullptr, nullptr, nullptr);
+    const int code = [&] {
+      const NoFork no_fork;
+      return sqlite3_exec(get(), sql.c_str(), nullptr, nullptr, nullptr);
+    }();
     if (code == SQLITE_OK) return {};
     const bool late = std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(kBusyMilliseconds);
     if ((code & 0xff) != SQLITE_BUSY || late) return error(code);
@@ -75,6 +81,7 @@ Result<Statement> Connection::prepare(std::string_view sql) const {
   Statement statement;
   statement.connection_ = this;
   sqlite3_stmt* handle = nullptr;
+  const NoFork no_fork;
   const int code = sqlite3_prepare_v2(get(), sql.data(), static_cast<int>(sql.size()), &handle, nullptr);
   if (code != SQLITE_OK) return error(code);
   statement.handle_.reset(handle);
@@ -102,6 +109,7 @@ Result<void> Connection::transaction(const std::function<Result<void>()>& body, 
 }
 
 Statement& Statement::bind(std::string_view text) {
+  const NoFork no_fork;
   sqlite3_bind_text64(get(), ++bound_, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
   return *this;
 }
@@ -125,6 +133,7 @@ Statement& Statement::bind_optional(const std::optional<std::string>& value) {
 }
 
 Result<bool> Statement::step() {
+  const NoFork no_fork;
   const int code = sqlite3_step(get());
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
@@ -138,12 +147,14 @@ Result<void> Statement::finish() {
     if (!stepped.ok()) done = stepped.error();
     row = stepped.ok() && *stepped;
   }
+  const NoFork no_fork;
   sqlite3_reset(get());
   bound_ = 0;
   return done;
 }
 
 std::string Statement::text(int column) const {
+  const NoFork no_fork;
   const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(get(), column));
   return data == nullptr ? std::string()
                          : std::string(data, static_cast<std::size_t>(sqlite3_column_bytes(get(), column)));

@@ -1,4 +1,4 @@
-// SQLite with Results: a connection, a statement. Every error names the file.
+// SQLite with Results: a connection, a statement. Every error names the file. A fork waits while SQLite runs.
 #pragma once
 
 #include <sqlite3.h>
@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/fork_mutex.h"
 #include "convoy/result.h"
 
 namespace convoy::tunedb {
@@ -43,7 +44,10 @@ class Connection {
 
  private:
   struct Close {
-    void operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
+    void operator()(sqlite3* handle) const {
+      const NoFork no_fork;
+      sqlite3_close_v2(handle);
+    }
   };
   std::unique_ptr<sqlite3, Close> handle_;
   std::string path_;
@@ -70,7 +74,10 @@ class Statement {
  private:
   friend class Connection;
   struct Finalize {
-    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+    void operator()(sqlite3_stmt* statement) const {
+      const NoFork no_fork;
+      sqlite3_finalize(statement);
+    }
   };
   sqlite3_stmt* get() const { return handle_.get(); }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/fork_mutex.h"
 #include "base/log.h"
 #include "select/tunedb/impl.h"
 #include "select/tunedb/location.h"
@@ -83,6 +84,7 @@ Result<Connection> open_read_only(const std::string& path) {
 Result<Connection> copy_to_memory(const std::string& path) {
   CONVOY_TRY(const Connection source, open_read_only(path));
   CONVOY_TRY(Connection copy, Connection::open(":memory:", path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
+  const NoFork no_fork;
   sqlite3_backup* backup = sqlite3_backup_init(copy.get(), "main", source.get(), "main");
   if (backup == nullptr) return copy.error(sqlite3_errcode(copy.get()));
   const int code = sqlite3_backup_step(backup, -1);
