@@ -104,19 +104,20 @@ constexpr TypeSet kBytes = only(DataType::u8) | only(DataType::s8);
 constexpr TypeSet kRows = kHalves | only(DataType::f32);
 constexpr TypeSet kThroughF32 = kRows | kBytes;
 
-// row(x, x_stride, y, y_stride, count) for runs of at most so many elements.
+// row(x, x_stride, y, y_stride, count, buffer) for runs of at most so many elements; the buffer holds kRowChunk.
 template <class T, class To, std::int64_t kMost = kRowChunk, class Row>
 std::unique_ptr<OpPlan> by_rows(const NodeDesc& node, const BroadcastLoop& loop, Row row) {
   return make_plan(node,
                    [loop, row](std::span<const void* const> in, std::span<void* const> out,
                                const ExecContext& context) -> Result<void> {
                      parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
+                       RowBuffer buffer;
                        loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
                          const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
                          const T* const x = static_cast<const T*>(in[0]) + at[1];
                          To* const y = static_cast<To*>(out[0]) + at[0];
                          for (std::int64_t i = 0; i < count; i += kMost) {
-                           row(x + i * xs, xs, y + i * ys, ys, std::min(kMost, count - i));
+                           row(x + i * xs, xs, y + i * ys, ys, std::min(kMost, count - i), buffer.data());
                          }
                        });
                      });
@@ -128,14 +129,14 @@ std::unique_ptr<OpPlan> through_f32(const NodeDesc& node, const BroadcastLoop& l
                                     bool vectors) {
   return dispatch<kThroughF32>(from, [&]<class T>(Tag<T>) {
     return dispatch<kRows>(to, [&]<class To>(Tag<To>) {
-      return by_rows<T, To>(node, loop,
-                            [vectors](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count) {
-                              RowBuffer buffer;
-                              constexpr bool kInPlace = std::is_same_v<To, float>;
-                              float* const values = kInPlace && ys == 1 ? reinterpret_cast<float*>(y) : buffer.data();
-                              const float* const row = load_row(vectors, x, xs, count, values);
-                              if (row != reinterpret_cast<float*>(y)) store_row(vectors, row, count, y, ys);
-                            });
+      return by_rows<T, To>(
+          node, loop,
+          [vectors](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count, float* buffer) {
+            constexpr bool kInPlace = std::is_same_v<To, float>;
+            float* const values = kInPlace && ys == 1 ? reinterpret_cast<float*>(y) : buffer;
+            const float* const row = load_row(vectors, x, xs, count, values);
+            if (row != reinterpret_cast<float*>(y)) store_row(vectors, row, count, y, ys);
+          });
     });
   });
 }
@@ -152,18 +153,18 @@ std::unique_ptr<OpPlan> of_whole(const NodeDesc& node, const BroadcastLoop& loop
   return dispatch<kWhole>(from, [&]<class T>(Tag<T>) {
     return dispatch<kFromWhole>(to, [&]<class To>(Tag<To>) {
       constexpr std::int64_t kMost = is_half<To> ? kRowChunk : kLongRun;
-      return by_rows<T, To, kMost>(node, loop,
-                                   [vectors](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count) {
-                                     if constexpr (is_half<To>) {
-                                       RowBuffer buffer;
-                                       load_row(vectors, x, xs, count, buffer.data());
-                                       store_row(vectors, buffer.data(), count, y, ys);
-                                     } else if (xs == 1 && ys == 1) {
-                                       for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
-                                     } else {
-                                       for (std::int64_t i = 0; i < count; ++i) y[i * ys] = static_cast<To>(x[i * xs]);
-                                     }
-                                   });
+      return by_rows<T, To, kMost>(
+          node, loop,
+          [vectors](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count, float* buffer) {
+            if constexpr (is_half<To>) {
+              load_row(vectors, x, xs, count, buffer);
+              store_row(vectors, buffer, count, y, ys);
+            } else if (xs == 1 && ys == 1) {
+              for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
+            } else {
+              for (std::int64_t i = 0; i < count; ++i) y[i * ys] = static_cast<To>(x[i * xs]);
+            }
+          });
     });
   });
 }
@@ -172,13 +173,13 @@ std::unique_ptr<OpPlan> of_whole(const NodeDesc& node, const BroadcastLoop& loop
 template <class To>
 std::unique_ptr<OpPlan> to_whole(const NodeDesc& node, const BroadcastLoop& loop, DataType from) {
   return dispatch<kRows>(from, [&]<class T>(Tag<T>) {
-    return by_rows<T, To>(node, loop, [](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count) {
-      RowBuffer buffer;
-      std::array<To, kRowChunk> whole;
-      const float* const row = load_row(true, x, xs, count, buffer.data());
-      avx2::truncate_row(row, ys == 1 ? y : whole.data(), count);
-      for (std::int64_t i = 0; ys != 1 && i < count; ++i) y[i * ys] = whole[i];
-    });
+    return by_rows<T, To>(node, loop,
+                          [](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count, float* buffer) {
+                            std::array<To, kRowChunk> whole;
+                            const float* const row = load_row(true, x, xs, count, buffer);
+                            avx2::truncate_row(row, ys == 1 ? y : whole.data(), count);
+                            for (std::int64_t i = 0; ys != 1 && i < count; ++i) y[i * ys] = whole[i];
+                          });
   });
 }
 
@@ -186,9 +187,9 @@ std::unique_ptr<OpPlan> to_whole(const NodeDesc& node, const BroadcastLoop& loop
 std::unique_ptr<OpPlan> to_boolean(const NodeDesc& node, const BroadcastLoop& loop, DataType from, bool vectors) {
   return dispatch<kRows>(from, [&]<class T>(Tag<T>) {
     return by_rows<T, std::uint8_t>(
-        node, loop, [vectors](const T* x, std::int64_t xs, std::uint8_t* y, std::int64_t ys, std::int64_t count) {
-          RowBuffer buffer;
-          const float* const row = load_row(vectors, x, xs, count, buffer.data());
+        node, loop,
+        [vectors](const T* x, std::int64_t xs, std::uint8_t* y, std::int64_t ys, std::int64_t count, float* buffer) {
+          const float* const row = load_row(vectors, x, xs, count, buffer);
           if (vectors && ys == 1) return avx2::nonzero_row(row, y, count);
           for (std::int64_t i = 0; i < count; ++i) y[i * ys] = row[i] != 0 ? 1 : 0;
         });

@@ -107,16 +107,20 @@ class ScatterElements final : public Operator {
             // Row by row of the indices: along one only the last dim's place changes, and the index.
             const int last = static_cast<int>(dims.size()) - 1;
             const std::int64_t size = dims[last], step = last == axis ? 0 : strides[last];
+            Dims at(last, 0);
+            std::int64_t base = 0;
             for (std::int64_t row = 0; row < count; row += size) {
-              std::int64_t base = 0, rest = row / size;
-              for (int d = last - 1; d >= 0; --d) {
-                if (d != axis) base += rest % dims[d] * strides[d];
-                rest /= dims[d];
-              }
               for (std::int64_t i = 0; i < size; ++i) {
                 const std::int64_t index = index_at(type, in[1], row + i);
                 T& element = to[base + (index < 0 ? index + dim : index) * strides[axis] + i * step];
                 element = combine(reduction, element, updates[row + i]);
+              }
+              for (int d = last - 1; d >= 0; --d) {
+                const std::int64_t stride = d == axis ? 0 : strides[d];
+                base += stride;
+                if (++at[d] < dims[d]) break;
+                base -= at[d] * stride;
+                at[d] = 0;
               }
             }
             return {};
