@@ -98,33 +98,30 @@ function(convoy_precompile target kind)
                          -Wno-stringop-overread)
 endfunction()
 
-# convoy_unity(target): files are compiled sixteen at a time, so that the headers and templates that they share are compiled once for
-# sixteen. With ccache, which those have who change Convoy, each is compiled alone. So names in the anonymous namespaces of a target's
-# files must differ. Files with options of their own (LOOPS, instruction sets) stay alone.
+# convoy_unity(target): files are compiled up to 64 at a time, so that the headers and templates that they share are compiled once.
+# With ccache, which those have who change Convoy, each is compiled alone. So names in the anonymous namespaces of a target's
+# files must differ. Files with options of their own (instruction sets) and LOOPS stay alone.
 function(convoy_unity target)
   if(CONVOY_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # g++ takes the sixteen for headers, and warns
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 64)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # g++ takes them for headers, and warns
   endif()
 endfunction()
 
 # OPTIONS of libraries that decide and have no loops over a tensor's elements or over a run's steps but in a few files (LOOPS): the
 # others compile in two thirds of the time. Sections of their own are for the libraries of `convoy exec`, which leave out what they don't use (src/interposer).
 set(CONVOY_DECIDES -ffunction-sections -fdata-sections)
-set(CONVOY_FLAGS_loops "")
 if(CMAKE_BUILD_TYPE STREQUAL Release)
   list(APPEND CONVOY_DECIDES -O1)
-  set(CONVOY_FLAGS_loops -O3)
 endif()
 
 # convoy_library(name [UNITY] SOURCES a.cc.. [DEPENDS targets..] [OPTIONS of all units..] [LOOPS a.cc..] [AVX2 a.cc..] [AVX512 a.cc..]
 #                [AVX512_VNNI a.cc..] [AVX512_VBMI a.cc..] [AVX512_BF16 a.cc..] [AMX a.cc..] [AMX_BF16 a.cc..])
-# A static library convoy_<name>. The per-ISA sources are compiled with that instruction set's flags. Libraries that decide are
-# compiled several files at a time, others on request (UNITY).
+# A static library convoy_<name>. The per-ISA sources are compiled with that instruction set's flags, LOOPS at -O3 whatever OPTIONS
+# say. Libraries that decide are compiled several files at a time, others on request (UNITY).
 function(convoy_library name)
   cmake_parse_arguments(ARG "UNITY" "" "SOURCES;DEPENDS;OPTIONS;LOOPS;AVX2;AVX512;AVX512_VNNI;AVX512_VBMI;AVX512_BF16;AMX;AMX_BF16" ${ARGN})
-  set(units ${ARG_AVX2} ${ARG_AVX512} ${ARG_AVX512_VNNI} ${ARG_AVX512_VBMI} ${ARG_AVX512_BF16} ${ARG_AMX}
-            ${ARG_AMX_BF16} ${ARG_LOOPS})
+  set(units ${ARG_AVX2} ${ARG_AVX512} ${ARG_AVX512_VNNI} ${ARG_AVX512_VBMI} ${ARG_AVX512_BF16} ${ARG_AMX} ${ARG_AMX_BF16})
   add_library(convoy_${name} STATIC ${ARG_SOURCES} ${units})
   target_include_directories(convoy_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(convoy_${name} PUBLIC ${ARG_DEPENDS} OpenMP::OpenMP_CXX)
@@ -132,8 +129,15 @@ function(convoy_library name)
   if(ARG_UNITY OR ARG_OPTIONS STREQUAL CONVOY_DECIDES)
     convoy_unity(convoy_${name})
   endif()
+  if(ARG_LOOPS)  # a target of their own, so that their precompiled header is compiled as they are
+    list(REMOVE_ITEM ARG_OPTIONS -O1)
+    add_library(convoy_${name}_loops OBJECT ${ARG_LOOPS})
+    target_include_directories(convoy_${name}_loops PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(convoy_${name}_loops PRIVATE ${ARG_DEPENDS} OpenMP::OpenMP_CXX)
+    convoy_precompile(convoy_${name}_loops library ${ARG_OPTIONS})
+    target_sources(convoy_${name} PRIVATE $<TARGET_OBJECTS:convoy_${name}_loops>)
+  endif()
   set_source_files_properties(${units} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-  set_source_files_properties(${ARG_LOOPS} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_loops}")
   set_source_files_properties(${ARG_AVX2} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_avx2}")
   set_source_files_properties(${ARG_AVX512} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_avx512}")
   set_source_files_properties(${ARG_AVX512_VNNI} PROPERTIES COMPILE_OPTIONS "${CONVOY_FLAGS_avx512_vnni}")

@@ -152,7 +152,7 @@ Json say_machine(const Program& program, const CudaFindings& cuda, bool measure)
             {"l3_bytes", cpu.l3_bytes}}},
           {"memory_bytes", memory_bytes},
           {"system", system_text},
-          {"ceiling", to_json(ceiling)},
+          {"ceiling", cli::to_json(ceiling)},
           {"files", files.empty() ? Json(nullptr) : Json(files)}};
 }
 

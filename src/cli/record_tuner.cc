@@ -37,7 +37,6 @@ constexpr double kSecondsOfEach = 2;
 constexpr double kTimesOffered = 1.5;
 constexpr double kLeastOfEach = 0.1;
 constexpr std::int64_t kAutomatic = -1;  // a knob that is left to cuDNN
-constexpr const char* kGraphEngines = "cudnn.eng";
 constexpr std::size_t kProblemsAhead = 3;  // whose plans are made while one is measured
 
 }  // namespace

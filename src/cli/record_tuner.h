@@ -14,6 +14,8 @@
 
 namespace convoy::cli {
 
+inline constexpr const char* kGraphEngines = "cudnn.eng";  // what the names of cuDNN's engines begin with
+
 // Where a share of the time comes from.
 enum class Share { of_what_ran, of_the_best_known, predicted, unknown };
 

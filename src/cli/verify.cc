@@ -31,7 +31,7 @@ using selection::CandidateChecker;
 using selection::CheckFault;
 using selection::CheckSetup;
 
-struct VerifyFlags {
+struct CheckFlags {
   std::string target;
   bool all_engines = false;
   bool all_knobs = false;
@@ -63,7 +63,7 @@ std::string now() {
 // heuristic; the oracle only where the filter names it.
 Result<std::vector<Candidate>> candidates_for(const Program& program, const DistinctProblem& distinct,
                                               SelectionOptions options, const PlanRequest& request,
-                                              const VerifyFlags& flags) {
+                                              const CheckFlags& flags) {
   const ConvProblem& problem = distinct.problem;
   options.mode = SelectionMode::heuristic;
   CONVOY_TRY(Selection selection, select(problem, program.engines(), options, request, distinct.node));
@@ -89,7 +89,7 @@ Result<std::vector<Candidate>> candidates_for(const Program& program, const Dist
   return candidates;
 }
 
-Result<std::unique_ptr<Session>> prepared(const Program& program, const VerifyFlags& flags, const Network& network) {
+Result<std::unique_ptr<Session>> prepared(const Program& program, const CheckFlags& flags, const Network& network) {
   CONVOY_TRY(const auto descs, input_descriptions(network, flags.input));
   CONVOY_TRY(NetworkOptions options, program.network_options());
   options.parts = BatchParts{};
@@ -98,7 +98,7 @@ Result<std::unique_ptr<Session>> prepared(const Program& program, const VerifyFl
 
 // The distinct convolutions of the target. A network is prepared in a child: this process must not start threads. On a
 // GPU there are no children.
-Result<std::vector<DistinctProblem>> problems_of(const Program& program, const VerifyFlags& flags) {
+Result<std::vector<DistinctProblem>> problems_of(const Program& program, const CheckFlags& flags) {
   std::vector<DistinctProblem> problems;
   if (program.on_gpu()) {
     CONVOY_TRY(const Target target, open_target(flags.target, flags.input.dims));
@@ -186,7 +186,7 @@ report::Table empty_table() {
 
 class Verification {
  public:
-  Verification(const Program& program, const VerifyFlags& flags, const PlanRequest& request,
+  Verification(const Program& program, const CheckFlags& flags, const PlanRequest& request,
                const SelectionOptions& options)
       : program_(program), flags_(flags), request_(request), options_(options) {}
 
@@ -335,7 +335,7 @@ class Verification {
   }
 
   const Program& program_;
-  const VerifyFlags& flags_;
+  const CheckFlags& flags_;
   PlanRequest request_;
   SelectionOptions options_;
   double deadline_ = 0;
@@ -352,7 +352,7 @@ class Verification {
   Json checks_ = Json::array(), unsupported_ = Json::array(), refusals_ = Json::array();
 };
 
-Result<int> verify(const Program& program, const VerifyFlags& flags) {
+Result<int> verify(const Program& program, const CheckFlags& flags) {
   CONVOY_TRY(const PlanRequest request, program.plan_request());
   CONVOY_TRY(const SelectionOptions options, program.selection());
   std::error_code missing;
@@ -373,7 +373,7 @@ void add_verify(Parser app, Program& program) {
       "  convoy verify zoo:mobilenet_v2 --all-engines --repeat 5\n"
       "  convoy verify problems/resnet50.txt --engines 'cpu.*'\n"
       "  convoy verify fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1 --all-engines --defaults");
-  auto flags = std::make_shared<VerifyFlags>();
+  auto flags = std::make_shared<CheckFlags>();
   command.add_option("target", flags->target, "An ONNX file, zoo:NAME, a problem list, or a problem string").required();
   begin(command, Subject::checking);
   command.add_flag("--all-engines", flags->all_engines,

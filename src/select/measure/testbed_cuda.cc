@@ -42,8 +42,6 @@ constexpr int kMostOracleThreads = 16;
 constexpr std::int64_t kDeviceTerms = 20;
 constexpr std::int64_t kTermsAnOutput = 4000;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 struct EventPair {
   cuda::Event begin, end;
 };
@@ -234,7 +232,7 @@ class CudaTestbed final : public Testbed {
   // where a long execution gains nothing by it, as one of hundreds of kernels, which waits for its host in any case.
   Result<double> sample(const ConvPlan& plan, double rough, std::vector<double>* clocks = nullptr) {
     CONVOY_CHECK(workspace_.reserve(plan.workspace_bytes()));
-    double least = kInfinity;
+    double least = std::numeric_limits<double>::infinity();
     for (int patience = 1;; patience *= 2) {
       bool late = false;
       CONVOY_TRY(const double seconds, caches_ == CacheState::rotating ? row(plan, rough, patience, clocks, late)
@@ -250,7 +248,7 @@ class CudaTestbed final : public Testbed {
   Result<double> each(const ConvPlan& plan, double rough, int patience, std::vector<double>* clocks, bool& late) {
     const int executions = rough < kLongExecutionSeconds ? kBatch : 1;
     const bool warm = caches_ == CacheState::warm;
-    double host = kInfinity;
+    double host = std::numeric_limits<double>::infinity();
     if (warm) {
       CONVOY_CHECK(sweep(executions, patience));
       CONVOY_CHECK(execute(plan));

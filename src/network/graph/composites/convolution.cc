@@ -10,7 +10,7 @@ namespace convoy::network {
 namespace {
 
 // [N, spatial, C] to [N, C, spatial], and back.
-Result<int> channels_first(Expansion& e, int x) {
+Result<int> to_channels_first(Expansion& e, int x) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(e.rank(x)));
   std::iota(order.begin(), order.end(), 0);
   if (order.size() > 2) std::rotate(order.begin() + 1, order.end() - 1, order.end());
@@ -40,17 +40,17 @@ Result<void> fused_conv(Expansion& e) {
   CONVOY_TRY(const std::vector<double> parameters, e.node().reals("activation_params", {}));
   std::vector<int> inputs{e.input(0), e.input(1)};
   if (is_last) {
-    CONVOY_TRY(inputs[0], channels_first(e, inputs[0]));
+    CONVOY_TRY(inputs[0], to_channels_first(e, inputs[0]));
   }
   if (last == Last::all) {
-    CONVOY_TRY(inputs[1], channels_first(e, inputs[1]));
+    CONVOY_TRY(inputs[1], to_channels_first(e, inputs[1]));
   }
   if (e.has(2)) inputs.push_back(e.input(2));
   CONVOY_TRY(int y, e.add("Conv", inputs, attributes_without(e.node(), {"activation", "activation_params"})));
   if (e.has(3)) {
     int z = e.input(3);
     if (is_last) {
-      CONVOY_TRY(z, channels_first(e, z));
+      CONVOY_TRY(z, to_channels_first(e, z));
     }
     CONVOY_TRY(y, e.add("Add", {y, z}));
   }
@@ -69,7 +69,7 @@ Result<void> of_channels_last(Expansion& e, const char* op, bool is_last) {
   std::vector<int> inputs;
   for (int i = 0; i < e.inputs(); ++i) inputs.push_back(e.input(i));
   if (is_last) {
-    CONVOY_TRY(inputs[0], channels_first(e, inputs[0]));
+    CONVOY_TRY(inputs[0], to_channels_first(e, inputs[0]));
   }
   CONVOY_TRY(int y, e.add(op, inputs, attributes_without(e.node(), {"channels_last"})));
   if (is_last) {

@@ -28,7 +28,7 @@ struct Behind {
   Quantization to;
 };
 
-bool is_byte(DataType type) { return type == DataType::s8 || type == DataType::u8; }
+bool is_8_bit(DataType type) { return type == DataType::s8 || type == DataType::u8; }
 
 class Folding {
  public:
@@ -187,7 +187,7 @@ class Folding {
   Result<bool> conv(Node& node) {
     const auto x = quantized_.activation(node.inputs[0]);
     const auto w = node.inputs.size() > 1 ? quantized_.dequantized(node.inputs[1]) : std::nullopt;
-    if (!x || !w || !is_byte(w->by.type) || (!w->by.per_tensor() && w->by.axis != 0)) return false;
+    if (!x || !w || !is_8_bit(w->by.type) || (!w->by.per_tensor() && w->by.axis != 0)) return false;
     const Dims& w_dims = graph_.values[w->value].desc.dims;
     if (w_dims.size() < 3 || node.fusion.residual != kAbsent) return false;
     const std::int64_t channels = w_dims[0];
@@ -247,7 +247,7 @@ class Folding {
     const auto trans_b = node.desc.integer("transB", 0);
     const auto alpha = node.desc.real("alpha", 1);
     const auto beta = node.desc.real("beta", 1);
-    if (!a || !b || !is_byte(b->by.type) || !trans_b.ok() || !alpha.ok() || !beta.ok() || *alpha != 1) return false;
+    if (!a || !b || !is_8_bit(b->by.type) || !trans_b.ok() || !alpha.ok() || !beta.ok() || *alpha != 1) return false;
     const int column_axis = *trans_b != 0 ? 0 : 1;
     const Dims& b_dims = graph_.values[b->value].desc.dims;
     if (b_dims.size() != 2 || (!b->by.per_tensor() && b->by.axis != column_axis)) return false;
@@ -289,7 +289,7 @@ class Folding {
   Result<bool> matmul(Node& node) {
     const auto a = quantized_.activation(node.inputs[0]);
     const auto b = node.inputs.size() > 1 ? quantized_.dequantized(node.inputs[1]) : std::nullopt;
-    if (!a || !b || !is_byte(b->by.type)) return false;
+    if (!a || !b || !is_8_bit(b->by.type)) return false;
     const int rank = graph_.values[b->value].desc.rank();
     const Value y = graph_.values[node.outputs[0]];
     if (rank < 2 || !y.known || (!b->by.per_tensor() && (rank != 2 || b->by.axis != 1))) return false;

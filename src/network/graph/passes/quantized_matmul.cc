@@ -12,15 +12,15 @@ namespace convoy::network {
 namespace {
 
 // Where an operator has its inputs; kAbsent: it has none of the kind.
-struct Operands {
+struct OperandIndices {
   int b, a_scale, a_zero, b_scale, b_zero, bias, y_scale, y_zero;
 };
 
-std::optional<Operands> operands_of(const ops::NodeDesc& desc) {
-  if (desc.op == "QGemm" && desc.domain == "com.microsoft") return Operands{3, 1, 2, 4, 5, 6, 7, 8};
+std::optional<OperandIndices> operands_of(const ops::NodeDesc& desc) {
+  if (desc.op == "QGemm" && desc.domain == "com.microsoft") return OperandIndices{3, 1, 2, 4, 5, 6, 7, 8};
   if (!desc.domain.empty()) return std::nullopt;
-  if (desc.op == "QLinearMatMul") return Operands{3, 1, 2, 4, 5, kAbsent, 6, 7};
-  if (desc.op == "MatMulInteger") return Operands{1, kAbsent, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent};
+  if (desc.op == "QLinearMatMul") return OperandIndices{3, 1, 2, 4, 5, kAbsent, 6, 7};
+  if (desc.op == "MatMulInteger") return OperandIndices{1, kAbsent, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent};
   return std::nullopt;
 }
 
@@ -68,7 +68,7 @@ class QuantizedProductRewriting {
     return by->per_tensor() || by->axis == graph_.values[node.outputs[0]].desc.rank() - 1 ? next : nullptr;
   }
 
-  Result<bool> rewrite(int n, const Node& node, const Operands& operands) {
+  Result<bool> rewrite(int n, const Node& node, const OperandIndices& operands) {
     const auto at = [&](int operand) {
       return operand != kAbsent && operand < static_cast<int>(node.inputs.size()) ? node.inputs[operand] : kAbsent;
     };
