@@ -76,11 +76,11 @@ Error LibraryReport::missing() const {
   return {ErrorCode::not_found, std::move(message)};
 }
 
-LibraryReport search_library(std::string name, const std::vector<LibraryPlace>& places,
+LibraryReport search_library(std::string name, const std::vector<LibrarySource>& places,
                              const std::function<Result<std::string>(const SharedLibrary&)>& accept) {
   LibraryReport report;
   report.name = std::move(name);
-  for (const LibraryPlace& place : places) {
+  for (const LibrarySource& place : places) {
     const auto pass_over = [&](std::string why) { report.others.push_back({place.from, place.file, std::move(why)}); };
     if (!place.why_not.empty()) {
       pass_over(place.why_not);

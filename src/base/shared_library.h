@@ -42,7 +42,7 @@ class SharedLibrary {
 };
 
 // A place that may hold a library.
-struct LibraryPlace {
+struct LibrarySource {
   std::string from;             // who says so: "CONVOY_CUDNN", "system loader", "Python environment /opt/venv"
   std::string file;             // a file, or a soname
   bool already_loaded = false;  // `file` is a soname, of interest only where this process has it
@@ -70,7 +70,7 @@ struct LibraryReport {
 
 // Takes the first place whose library `accept` takes: it gets the open library and returns its version, or the reason
 // why it can't be used. What is taken is kept; what is refused is closed again.
-LibraryReport search_library(std::string name, const std::vector<LibraryPlace>& places,
+LibraryReport search_library(std::string name, const std::vector<LibrarySource>& places,
                              const std::function<Result<std::string>(const SharedLibrary&)>& accept);
 
 }  // namespace convoy

@@ -120,7 +120,7 @@ convoy_status convoy_query(const convoy_problem* problem, const convoy_options* 
     CONVOY_CHECK(present(problem, "problem"));
     if (callback == nullptr) return invalid("callback is null");
     CONVOY_TRY(const convoy_options given, whole(options));
-    CONVOY_TRY(const Place place, read_place(given));
+    CONVOY_TRY(const ScopedRequest place, read_request(given));
     const auto& engines = engines_on(place.request.kind());
     for (const EngineAnswer& answer : list_candidates(problem->problem, engines, place.request)) {
       const std::string candidate = answer.refusal ? "" : print(answer.default_candidate);
@@ -192,7 +192,7 @@ convoy_status convoy_plan_create(const convoy_problem* problem, const char* cand
     CONVOY_CHECK(present(candidate, "candidate"));
     CONVOY_TRY(const Candidate parsed, parse_candidate(candidate));
     CONVOY_TRY(const convoy_options given, whole(options));
-    CONVOY_TRY(Place place, read_place(given));
+    CONVOY_TRY(ScopedRequest place, read_request(given));
     PlanRequest& request = place.request;
     if (request.kind() == DeviceKind::cuda && constant_weights != nullptr) {
       return invalid(fmt::format("constant_weights is not null: on {} weights come with each execution, as w",

@@ -24,8 +24,8 @@ Result<convoy_options> whole(const convoy_options* given) {
   return read_struct<convoy_options>(given, CONVOY_OPTIONS_INIT, "convoy_options");
 }
 
-Result<Place> read_place(const convoy_options& options) {
-  Place place;
+Result<ScopedRequest> read_request(const convoy_options& options) {
+  ScopedRequest place;
   place.request.cpu = cpu_features();
   CONVOY_TRY(const int threads, thread_count(options.threads));
   const std::string device = options.device == nullptr ? "cpu" : options.device;
@@ -51,7 +51,7 @@ Result<Place> read_place(const convoy_options& options) {
 
 Result<Chooser> read_options(const convoy_options* given) {
   CONVOY_TRY(const convoy_options options, whole(given));
-  CONVOY_TRY(Place place, read_place(options));
+  CONVOY_TRY(ScopedRequest place, read_request(options));
   Chooser chooser{.place = std::move(place)};
   chooser.options.filter.config = library_config();
   if (options.engines != nullptr) {

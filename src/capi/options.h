@@ -13,7 +13,7 @@
 namespace convoy::capi {
 
 // Where an engine is asked, measured or planned.
-struct Place {
+struct ScopedRequest {
   PlanRequest request;
   std::optional<cuda::DeviceScope> scope;  // gives the caller's context back
 };
@@ -21,12 +21,12 @@ struct Place {
 // A caller's options, or the defaults for null.
 Result<convoy_options> whole(const convoy_options* given);
 
-Result<Place> read_place(const convoy_options& options);
+Result<ScopedRequest> read_request(const convoy_options& options);
 
 // How to choose, and where.
 struct Chooser {
   SelectionOptions options;
-  Place place;
+  ScopedRequest place;
   std::string database;  // empty: none
   SelectionProgress progress;
   MathMode math = MathMode::strict;

@@ -16,8 +16,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// What an option's value or a positional argument may be, as far as a shell can offer it.
-struct Offer {
+// What an option's value or a positional argument may be, as far as a shell can complete it.
+struct Completion {
   Words words;
   bool files = false, folders = false;
 };
@@ -40,7 +40,7 @@ Words networks_and_plans() {
   return words;
 }
 
-Offer offer_for(const OptionDescription& option) {
+Completion completion_for(const OptionDescription& option) {
   static const auto& known_words = *new std::map<std::string, Words>{
       {"--engines", engine_names()},
       {"--vs", engine_names()},
@@ -59,15 +59,16 @@ Offer offer_for(const OptionDescription& option) {
       {"a", how_names()},
       {"b", how_names()},
   };
-  Offer offer;
-  offer.words = option.choices;
+  Completion completion;
+  completion.words = option.choices;
   const auto known = known_words.find(option.names.back());
-  if (known != known_words.end()) offer.words.insert(offer.words.end(), known->second.begin(), known->second.end());
+  if (known != known_words.end())
+    completion.words.insert(completion.words.end(), known->second.begin(), known->second.end());
   const std::string& name = option.names.back();
-  offer.files = option.value.ends_with("FILE") || name == "model" || name == "target" || name == "subject" ||
-                name == "file" || name == "files";
-  offer.folders = option.value == "DIR" || name == "folder";
-  return offer;
+  completion.files = option.value.ends_with("FILE") || name == "model" || name == "target" || name == "subject" ||
+                     name == "file" || name == "files";
+  completion.folders = option.value == "DIR" || name == "folder";
+  return completion;
 }
 
 std::string in_quotes(std::string_view text) {  // for either shell
@@ -97,13 +98,13 @@ std::string last_word(const std::string& text) { return text.substr(text.rfind('
 std::string join(const Words& words, const char* between = " ") { return fmt::format("{}", fmt::join(words, between)); }
 
 // The words of all positionals of a command, and whether one is a file or folder.
-Offer offer_for_positionals(const CommandDescription& command) {
-  Offer all;
+Completion completion_for_positionals(const CommandDescription& command) {
+  Completion all;
   for (const OptionDescription& positional : command.positionals) {
-    const Offer offer = offer_for(positional);
-    all.words.insert(all.words.end(), offer.words.begin(), offer.words.end());
-    all.files = all.files || offer.files;
-    all.folders = all.folders || offer.folders;
+    const Completion completion = completion_for(positional);
+    all.words.insert(all.words.end(), completion.words.begin(), completion.words.end());
+    all.files = all.files || completion.files;
+    all.folders = all.folders || completion.folders;
   }
   return all;
 }
@@ -111,11 +112,11 @@ Offer offer_for_positionals(const CommandDescription& command) {
 std::string bash_completion(const CommandDescription& app) {
   std::vector<const CommandDescription*> commands;
   all_of(app, commands);
-  const auto assign = [](const Offer& offer) {
-    return fmt::format("words={} kind={}", in_quotes(join(offer.words)),
-                       offer.files     ? "files"
-                       : offer.folders ? "folders"
-                                       : "words");
+  const auto assign = [](const Completion& completion) {
+    return fmt::format("words={} kind={}", in_quotes(join(completion.words)),
+                       completion.files     ? "files"
+                       : completion.folders ? "folders"
+                                            : "words");
   };
   std::string out = fmt::format(R"(# Completion of convoy for bash, written by 'convoy completion bash'.
 _convoy() {{
@@ -144,12 +145,12 @@ _convoy() {{
     for (const OptionDescription& option : command->options) {
       names.insert(names.end(), option.names.begin(), option.names.end());
       if (option.value.empty()) continue;
-      values += fmt::format("        {}) {} options= ;;\n", join(option.names, "|"), assign(offer_for(option)));
+      values += fmt::format("        {}) {} options= ;;\n", join(option.names, "|"), assign(completion_for(option)));
     }
-    Offer offer = offer_for_positionals(*command);
-    for (const CommandDescription& part : command->parts) offer.words.push_back(last_word(part.name));
-    out +=
-        fmt::format("    {})\n      options={} {}\n", in_quotes(command->name), in_quotes(join(names)), assign(offer));
+    Completion completion = completion_for_positionals(*command);
+    for (const CommandDescription& part : command->parts) completion.words.push_back(last_word(part.name));
+    out += fmt::format("    {})\n      options={} {}\n", in_quotes(command->name), in_quotes(join(names)),
+                       assign(completion));
     if (!values.empty()) out += "      case $previous in\n" + values + "      esac\n";
     out += "      ;;\n";
   }
@@ -185,15 +186,15 @@ complete -F _convoy convoy
 std::string zsh_completion(const CommandDescription& app) {
   std::vector<const CommandDescription*> commands;
   all_of(app, commands);
-  const auto offered = [](const Offer& offer, const std::string& end) {
+  const auto offered = [](const Completion& completion, const std::string& end) {
     std::string out;
-    if (!offer.words.empty()) {
+    if (!completion.words.empty()) {
       Words words;
-      for (const std::string& word : offer.words) words.push_back(in_quotes(word));
+      for (const std::string& word : completion.words) words.push_back(in_quotes(word));
       out += fmt::format("compadd -- {}; ", join(words));
     }
-    if (offer.files) out += "_files; ";
-    if (offer.folders) out += "_files -/; ";
+    if (completion.files) out += "_files; ";
+    if (completion.folders) out += "_files -/; ";
     return out + end;
   };
   std::string out = fmt::format(R"(#compdef convoy
@@ -218,7 +219,7 @@ _convoy() {{
     for (const OptionDescription& option : command->options) {
       for (const std::string& name : option.names) options += "        " + in_quotes(name + ":" + option.text) + "\n";
       if (option.value.empty()) continue;
-      values += fmt::format("        ({}) {} ;;\n", join(option.names, "|"), offered(offer_for(option), "return"));
+      values += fmt::format("        ({}) {} ;;\n", join(option.names, "|"), offered(completion_for(option), "return"));
     }
     for (const CommandDescription& part : command->parts) {
       parts += "        " + in_quotes(last_word(part.name) + ":" + part.text) + "\n";
@@ -226,7 +227,7 @@ _convoy() {{
     out += fmt::format("    ({})\n      options=(\n{}      )\n", in_quotes(command->name), options);
     if (!parts.empty()) out += fmt::format("      parts=(\n{}      )\n", parts);
     if (!values.empty()) out += "      case $previous in\n" + values + "      esac\n";
-    const std::string positionals = offered(offer_for_positionals(*command), "");
+    const std::string positionals = offered(completion_for_positionals(*command), "");
     if (!positionals.empty()) out += fmt::format("      [[ $PREFIX == -* ]] || {{ {}}}\n", positionals);
     out += "      ;;\n";
   }

@@ -293,30 +293,30 @@ Result<Json> explain_fusion(const Program& program, ConvProblem problem, const S
   using report::Align;
   table.column("epilogue").column("time", Align::right).column("spread", Align::right, 2);
   table.column("x best", Align::right).column("convolution").column("loops", Align::left, 1);
-  const double best = fusion.ways.front().time.median;
+  const double best = fusion.variants.front().time.median;
   Json ways = Json::array();
-  for (const selection::FusionWay& way : fusion.ways) {
-    table.row({way.name, report::seconds(way.time.median), report::percent(way.time.spread()),
-               fmt::format("{:.2f}", way.time.median / best), print(way.candidate),
-               fmt::format("{}: {}", way.stages.size(), fmt::join(way.stages, "; "))},
-              &way == &fusion.ways.front() ? report::Style::good : report::Style::plain);
-    ways.push_back({{"name", way.name},
-                    {"candidate", print(way.candidate)},
-                    {"stages", way.stages},
-                    {"seconds", way.time.median},
-                    {"spread", way.time.spread()},
-                    {"samples", way.time.samples},
-                    {"max_error", report::number_or_null(way.max_error)}});
+  for (const selection::FusionVariant& variant : fusion.variants) {
+    table.row({variant.name, report::seconds(variant.time.median), report::percent(variant.time.spread()),
+               fmt::format("{:.2f}", variant.time.median / best), print(variant.candidate),
+               fmt::format("{}: {}", variant.stages.size(), fmt::join(variant.stages, "; "))},
+              &variant == &fusion.variants.front() ? report::Style::good : report::Style::plain);
+    ways.push_back({{"name", variant.name},
+                    {"candidate", print(variant.candidate)},
+                    {"stages", variant.stages},
+                    {"seconds", variant.time.median},
+                    {"spread", variant.time.spread()},
+                    {"samples", variant.time.samples},
+                    {"max_error", report::number_or_null(variant.max_error)}});
   }
-  const selection::FusionWay& second = fusion.ways[1];
+  const selection::FusionVariant& second = fusion.variants[1];
   const double lead = second.time.median / best - 1;
-  const double spread = std::max(second.time.spread(), fusion.ways[0].time.spread());
+  const double spread = std::max(second.time.spread(), fusion.variants[0].time.spread());
   program.say(print(problem));
   program.say(table, 2);
   program.say(
-      fmt::format("  {} wins by {:.0f}% over {}{}\n", fusion.ways[0].name, lead * 100, second.name,
+      fmt::format("  {} wins by {:.0f}% over {}{}\n", fusion.variants[0].name, lead * 100, second.name,
                   lead < spread ? fmt::format(", less than the spread of {:.0f}%: no difference", spread * 100) : ""));
-  return Json{{"problem", print(problem)}, {"winner", fusion.ways[0].name}, {"ways", ways}};
+  return Json{{"problem", print(problem)}, {"winner", fusion.variants[0].name}, {"ways", ways}};
 }
 
 Result<int> explain(const Program& program, const ExplainFlags& flags) {

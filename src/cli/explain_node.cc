@@ -30,14 +30,14 @@ struct Given {
   }
 };
 
-struct Way {
+struct PlannedNodes {
   std::string name;
   std::vector<Given> nodes;  // in the graph's order, the same for all ways
   double seconds = 0;        // of all lines
 };
 
-Way way_of(const std::string& name, const NetworkPlan& plan) {
-  Way way{name, {}, plan.cost().seconds};
+PlannedNodes planned_nodes(const std::string& name, const NetworkPlan& plan) {
+  PlannedNodes way{name, {}, plan.cost().seconds};
   std::vector<NetworkPlanLine> conversions;
   for (const NetworkPlanLine& line : plan.lines) {
     if (line.kind == "convert") {
@@ -77,10 +77,10 @@ std::vector<Given> joined_as(const std::set<std::string>& names, const std::vect
 }
 
 // The plan, then the other ways to choose that lead to another one.
-Result<std::vector<Way>> ways_of(const Network& network, std::span<const TensorDesc> descs,
-                                 const NetworkOptions& options, const std::string& name) {
+Result<std::vector<PlannedNodes>> planned_by_all(const Network& network, std::span<const TensorDesc> descs,
+                                                 const NetworkOptions& options, const std::string& name) {
   CONVOY_TRY(const NetworkPlan own, network.plan(descs, options));
-  std::vector<Way> ways{way_of(name, own)};
+  std::vector<PlannedNodes> ways{planned_nodes(name, own)};
   const std::string blocks = options.cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
   for (const std::string& how : {std::string("greedy"), std::string("local"), std::string("uniform:nhwc"),
                                  std::string("uniform:nchw"), blocks}) {
@@ -92,15 +92,15 @@ Result<std::vector<Way>> ways_of(const Network& network, std::span<const TensorD
     other.kept_plans.clear();
     other.selection.mode = SelectionMode::heuristic;
     CONVOY_TRY(const NetworkPlan plan, network.plan(descs, other));
-    ways.push_back(way_of(how, plan));
+    ways.push_back(planned_nodes(how, plan));
   }
   std::set<std::string> names;
-  for (const Way& way : ways) {
+  for (const PlannedNodes& way : ways) {
     for (const Given& given : way.nodes) names.insert(given.line.name);
   }
-  for (Way& way : ways) way.nodes = joined_as(names, way.nodes);
+  for (PlannedNodes& way : ways) way.nodes = joined_as(names, way.nodes);
   const std::size_t nodes = ways.front().nodes.size();
-  std::erase_if(ways, [&](const Way& way) { return way.nodes.size() != nodes; });
+  std::erase_if(ways, [&](const PlannedNodes& way) { return way.nodes.size() != nodes; });
   return ways;
 }
 
@@ -119,11 +119,11 @@ std::string conversions_text(const Given& given) {
 }
 
 // Why the way that is best for the node alone was not taken.
-std::string reason(const std::vector<Way>& ways, std::size_t node) {
+std::string reason(const std::vector<PlannedNodes>& ways, std::size_t node) {
   const Given& own = ways.front().nodes[node];
   const double seconds = Given::seconds_of(own.line);
-  const Way* best = nullptr;
-  for (const Way& way : ways) {
+  const PlannedNodes* best = nullptr;
+  for (const PlannedNodes& way : ways) {
     const NetworkPlanLine& line = way.nodes[node].line;
     if (!line.cost || line.cost->seconds >= seconds) continue;
     if (best == nullptr || line.cost->seconds < Given::seconds_of(best->nodes[node].line)) best = &way;
@@ -136,7 +136,7 @@ std::string reason(const std::vector<Way>& ways, std::size_t node) {
                      (best->seconds - ways.front().seconds) * 1e6);
 }
 
-Json to_json(const Way& way, const Given& given) {
+Json to_json(const PlannedNodes& way, const Given& given) {
   Json conversions = Json::array();
   for (const NetworkPlanLine& each : given.conversions) {
     conversions.push_back(
@@ -158,7 +158,7 @@ Result<Json> explain_in_network(const Program& program, const Network& network, 
                                 const NetworkOptions& options, const std::string& name,
                                 const std::function<bool(const std::string&)>& is_wanted) {
   using report::Align;
-  CONVOY_TRY(const std::vector<Way> ways, ways_of(network, descs, options, name));
+  CONVOY_TRY(const std::vector<PlannedNodes> ways, planned_by_all(network, descs, options, name));
   Json all = Json::array();
   for (std::size_t n = 0; n < ways.front().nodes.size(); ++n) {
     const NetworkPlanLine& own = ways.front().nodes[n].line;
@@ -168,7 +168,7 @@ Result<Json> explain_in_network(const Program& program, const Network& network, 
     table.column("cost", Align::right).column("conversions before it", Align::left, 1);
     table.column("whole plan", Align::right, 3);
     Json of_ways = Json::array();
-    for (const Way& way : ways) {
+    for (const PlannedNodes& way : ways) {
       const Given& given = way.nodes[n];
       table.row({way.name, given.line.runs_on, fmt::format("{} -> {}", given.line.from, given.line.to),
                  cost_text(given.line), conversions_text(given), report::seconds(way.seconds)},

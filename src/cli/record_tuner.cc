@@ -36,7 +36,7 @@ namespace {
 constexpr double kSecondsOfEach = 2;
 constexpr double kTimesOffered = 1.5;
 constexpr double kLeastOfEach = 0.1;
-constexpr std::int64_t kAutomatic = -1;  // a knob that is left to cuDNN
+constexpr std::int64_t kAutomatic = -1;    // a knob that is left to cuDNN
 constexpr std::size_t kProblemsAhead = 3;  // whose plans are made while one is measured
 
 }  // namespace
@@ -259,11 +259,11 @@ Result<void> RecordTuner::share_budget() {
   }
   return selection::measure_in_rounds(
       weights, [this] { return left(); },
-      [this](const selection::Slice& turn) -> Result<selection::SliceOutcome> {
-        Recorded& each = recorded_[turn.problem];
+      [this](const selection::Slice& slice) -> Result<selection::SliceOutcome> {
+        Recorded& each = recorded_[slice.problem];
         const std::int64_t before = store_.stored;
-        const bool over = interrupted() || turn.seconds < 0;
-        measure(each, over ? -1 : turn.seconds, turn.likely_only);
+        const bool over = interrupted() || slice.seconds < 0;
+        measure(each, over ? -1 : slice.seconds, slice.likely_only);
         return selection::SliceOutcome{!each.partial, store_.stored > before};
       });
 }

@@ -76,13 +76,13 @@ class Tuner {
     for (const Tuned& tuned : tuned_) weights.push_back(tuned.weight);
     auto done = selection::measure_in_rounds(
         weights, [this] { return left(); },
-        [this](const selection::Slice& turn) -> Result<selection::SliceOutcome> {
-          Tuned& tuned = tuned_[turn.problem];
-          const bool measure = !interrupted() && turn.seconds >= 0;
+        [this](const selection::Slice& slice) -> Result<selection::SliceOutcome> {
+          Tuned& tuned = tuned_[slice.problem];
+          const bool measure = !interrupted() && slice.seconds >= 0;
           const bool answered = tuned.failure || !tuned.selection.candidate.engine.empty();
           const std::int64_t before = store_.stored;
           // A problem whose results are all stored needs no time, and every problem gets an answer.
-          if (measure || !answered) CONVOY_CHECK(choose(tuned, measure, turn));
+          if (measure || !answered) CONVOY_CHECK(choose(tuned, measure, slice));
           return selection::SliceOutcome{!tuned.partial, store_.stored > before};
         });
     bar_.finish();
@@ -97,7 +97,7 @@ class Tuner {
     return options_.budget_seconds > 0 ? options_.budget_seconds - seconds() : std::numeric_limits<double>::infinity();
   }
 
-  Result<void> choose(Tuned& tuned, bool measure, const selection::Slice& turn) {
+  Result<void> choose(Tuned& tuned, bool measure, const selection::Slice& slice) {
     const ConvProblem& problem = tuned.convolution.problem;
     SelectionOptions options = options_;
     if (options.caches == CacheState::cold) options.caches = tuned.convolution.caches;
@@ -111,8 +111,8 @@ class Tuner {
       }
     }
     if (measure) {
-      options.budget_seconds = turn.seconds;
-      options.likely_only = turn.likely_only;
+      options.budget_seconds = slice.seconds;
+      options.likely_only = slice.likely_only;
     } else {
       options.mode = SelectionMode::heuristic;
     }
@@ -123,7 +123,7 @@ class Tuner {
                             });
     if (!selection.ok()) {
       tuned.failure = selection.error();
-      tuned.partial = turn.likely_only;
+      tuned.partial = slice.likely_only;
       return {};
     }
     tuned.failure.reset();

@@ -243,15 +243,15 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
     report.distinct = distinct;
     report.distinct.problem = program.allowed(distinct.problem);
   }
-  const auto measure = [&](const selection::Slice& turn) -> Result<selection::SliceOutcome> {
-    ProblemReport& report = reports[turn.problem];
+  const auto measure = [&](const selection::Slice& slice) -> Result<selection::SliceOutcome> {
+    ProblemReport& report = reports[slice.problem];
     const ConvProblem& problem = report.distinct.problem;
     CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, request));
     if (report.answers.empty()) report.answers = list_candidates(problem, program.engines(), weighted.request);
     SelectionOptions share = options;
     share.mode = SelectionMode::measured;
-    share.likely_only = turn.likely_only;
-    share.budget_seconds = turn.seconds;
+    share.likely_only = slice.likely_only;
+    share.budget_seconds = slice.seconds;
     if (share.store == nullptr) share.store = &store;
     const std::string name = report::short_name(problem);
     bool measured = false;
@@ -260,7 +260,7 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
       const double part = total > 0 ? static_cast<double>(done) / total : 0;
       const double fraction = budget > 0
                                   ? 1 - left() / budget
-                                  : (static_cast<double>(turn.problem) + part) / static_cast<double>(problems.size());
+                                  : (static_cast<double>(slice.problem) + part) / static_cast<double>(problems.size());
       bar.update(std::clamp(fraction, 0.0, 1.0),
                  with_time_left(budget > 0 ? left() : 0, name + "  " + print(measurement.candidate)));
       return true;
@@ -273,7 +273,7 @@ Result<std::vector<ProblemReport>> measure_problems(const Program& program,
     } else {
       report.failure = selection.error();
     }
-    const bool settled = report.failure ? !turn.likely_only : !report.selection.partial;
+    const bool settled = report.failure ? !slice.likely_only : !report.selection.partial;
     return selection::SliceOutcome{settled, measured};
   };
   CONVOY_CHECK(selection::measure_in_rounds(std::vector<double>(problems.size(), 1), left, measure));

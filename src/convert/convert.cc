@@ -11,17 +11,17 @@ namespace {
 
 using conversion::Kernels;
 using conversion::kMostChannels;
-using conversion::Piece;
+using conversion::Tile;
 
 // Bytes of a run of positions in a row of nchw, or up to twice as many: the processor foresees long streams.
 constexpr std::int64_t kRun = 4096;
 // Where a line of nhwc has the channels of several pieces, these take turns: in each so many positions, or up to twice
-// as many, so that the line is still in the first cache when the next piece comes to it. Their rows are too many to be
+// as many, so that the line is still in the first cache when the next tile comes to it. Their rows are too many to be
 // foreseen, and where the second cache doesn't hold them all, they are asked for so many bytes ahead.
-constexpr std::int64_t kTurn = 128;
+constexpr std::int64_t kPositionsAtOnce = 128;
 constexpr std::int64_t kAhead = 256;
 // Lines of nhwc a multiple of so many bytes apart lie in few sets of the caches: of elements of 8 bytes few positions
-// get theirs before the next piece does (128 and 256 channels: 50 and 38 GB/s to nhwc, 27 and 11 without).
+// get theirs before the next tile does (128 and 256 channels: 50 and 38 GB/s to nhwc, 27 and 11 without).
 constexpr std::int64_t kFewSets = 1024, kFewPositions = 32;
 // Threads share positions in multiples of so many, which are whole lines of nhwc. Where they write rows or blocks, they
 // share channels instead, as a line that two threads write takes as long as many others; but not where src is nhwc,
@@ -100,8 +100,8 @@ class Conversion {
     const std::int64_t element = std::min(from_.size, to_.size);
     ahead_ = src.bytes() + dst.bytes() > cached ? kAhead : 0;
     const bool few_sets = nhwc && element == 8 && std::max(from_.position, to_.position) % kFewSets == 0;
-    turn_ = few_sets ? kFewPositions : std::max(kTurn, kAhead / element);
-    run_ = std::max(turn_, kRun / element);
+    at_once_ = few_sets ? kFewPositions : std::max(kPositionsAtOnce, kAhead / element);
+    run_ = std::max(at_once_, kRun / element);
     span_ = few_sets ? 2 * kMostChannels : nhwc ? std::max(kMostChannels, 64 / element) : width_;
   }
 
@@ -136,18 +136,18 @@ class Conversion {
       run_end = part_end(run, r.end, run_);
       for (std::int64_t c = r.channel_begin; c < r.channel_end; c += span_) {
         const std::int64_t c_end = std::min(c + span_, r.channel_end);
-        const std::int64_t turn = c_end - c > width_ ? turn_ : run_end - run;
+        const std::int64_t at_once = c_end - c > width_ ? at_once_ : run_end - run;
         for (std::int64_t at = run, to; at < run_end; at = to) {
-          to = part_end(at, run_end, turn);
+          to = part_end(at, run_end, at_once);
           pieces(r.channel_begin, c, c_end, [&](std::int64_t channel, std::int64_t count, std::int64_t padded) {
-            move(src, dst, n, channel, count, padded, at, to, turn < run_end - run ? ahead_ : 0);
+            move(src, dst, n, channel, count, padded, at, to, at_once < run_end - run ? ahead_ : 0);
           });
         }
       }
     }
   }
 
-  // Of channels that fill no piece some are done twice, where the thread has enough, from `first` on.
+  // Of channels that fill no tile some are done twice, where the thread has enough, from `first` on.
   template <class Body>
   void pieces(std::int64_t first, std::int64_t begin, std::int64_t end, Body body) const {
     std::int64_t c = begin;
@@ -169,19 +169,19 @@ class Conversion {
 
   void move(const std::byte* src, std::byte* dst, std::int64_t n, std::int64_t channel, std::int64_t count,
             std::int64_t padded, std::int64_t first, std::int64_t last, std::int64_t ahead) const {
-    const Piece piece{src + from_.offset(n, std::min(channel, channels_ - 1), first),
-                      from_.channel(),
-                      from_.position,
-                      dst + to_.offset(n, channel, first),
-                      to_.channel(),
-                      to_.position,
-                      from_.eighth(),
-                      to_.eighth(),
-                      count,
-                      padded,
-                      last - first,
-                      ahead};
-    kernels_.move(src_type_, dst_type_, piece);
+    const Tile tile{src + from_.offset(n, std::min(channel, channels_ - 1), first),
+                    from_.channel(),
+                    from_.position,
+                    dst + to_.offset(n, channel, first),
+                    to_.channel(),
+                    to_.position,
+                    from_.eighth(),
+                    to_.eighth(),
+                    count,
+                    padded,
+                    last - first,
+                    ahead};
+    kernels_.move(src_type_, dst_type_, tile);
   }
 
   DataType src_type_, dst_type_;
@@ -191,9 +191,9 @@ class Conversion {
   std::int64_t padded_;                 // channels, with dst's padding
   bool blocked_;                        // src or dst
   bool to_nhwc_, regroups_;             // regroups: side by side in both
-  std::int64_t width_ = kMostChannels;  // channels of a piece
+  std::int64_t width_ = kMostChannels;  // channels of a tile
   std::int64_t span_;                   // channels of the pieces that take turns
-  std::int64_t turn_, run_;             // positions
+  std::int64_t at_once_, run_;          // positions
   std::int64_t ahead_;                  // 0 where the caches hold all
 };
 

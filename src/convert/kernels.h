@@ -9,13 +9,13 @@
 
 namespace convoy::conversion {
 
-constexpr std::int64_t kMostChannels = 16;  // of a piece
+constexpr std::int64_t kMostChannels = 16;  // of a tile
 
 // `channels` x `positions` elements of one sample. On each side one of the two strides (in bytes) is the size of an
 // element: channels lie side by side, or apart; not apart on both. Where they lie side by side on one side only, that
 // side has room for `padded` of them: in dst those from `channels` on become zeros, in src they are there to be read,
 // and don't count. Where they do on both, dst has that room, and each eight of them may be a block elsewhere.
-struct Piece {
+struct Tile {
   const std::byte* src;
   std::int64_t src_channel, src_position;
   std::byte* dst;
@@ -31,7 +31,7 @@ struct Piece {
 
 // Of one type, or f32 <-> bf16 and f32 <-> f16, as store_from_double converts.
 struct Kernels {
-  void (*move)(DataType from, DataType to, const Piece& piece);
+  void (*move)(DataType from, DataType to, const Tile& tile);
   // A row of elements; two types.
   void (*convert)(DataType from, const std::byte* src, DataType to, std::byte* dst, std::int64_t count);
 };

@@ -95,8 +95,8 @@ CONVOY_AVX2 void ask(Row* const* rows, std::int64_t from, std::int64_t bytes) {
 
 // The last row stands in for those that are padding. The last step does some positions again.
 template <class T, int kChannels>
-void from_rows(const Piece& piece) {
-  const Piece p = piece;
+void from_rows(const Tile& tile) {
+  const Tile p = tile;
   constexpr std::int64_t kStep = 64 / T::E;
   const Mask mask = mask_of<T::E, kChannels>(p.channels);
   const Bytes* rows[kChannels];
@@ -109,8 +109,8 @@ void from_rows(const Piece& piece) {
 }
 
 template <class T, int kChannels>
-void to_rows(const Piece& piece) {
-  const Piece p = piece;
+void to_rows(const Tile& tile) {
+  const Tile p = tile;
   constexpr std::int64_t kStep = 64 / T::E;
   Bytes* rows[kChannels];
   for (int i = 0; i < kChannels; ++i) rows[i] = p.dst + std::min<std::int64_t>(i, p.channels - 1) * p.dst_channel;
@@ -122,7 +122,7 @@ void to_rows(const Piece& piece) {
 }
 
 template <class T, bool kFromRows, int kChannels>
-void steps(const Piece& p) {
+void steps(const Tile& p) {
   if constexpr (kFromRows) {
     from_rows<T, kChannels>(p);
   } else {
@@ -134,13 +134,13 @@ void steps(const Piece& p) {
 // processor fetches early would be gone before they are used.
 // Eight elements of 8 bytes are a line.
 template <class T, bool kFromRows>
-void whole_steps(const Piece& p) {
+void whole_steps(const Tile& p) {
   if (p.padded == 8) return steps<T, kFromRows, 8>(p);
   if constexpr (T::E < 8) {
     const std::int64_t row = kFromRows ? p.src_channel : p.dst_channel;
     if ((kFromRows && T::E == 1) || (row + 32) % 4096 >= 64) return steps<T, kFromRows, 16>(p);
   }
-  Piece half = p;
+  Tile half = p;
   half.padded = 8;
   half.channels = std::min<std::int64_t>(p.channels, 8);
   steps<T, kFromRows, 8>(half);
@@ -176,10 +176,10 @@ struct LaneBytes {
 };
 
 template <class T, int kChannels, bool kFromRows>
-void few_rows(const Piece& piece) {
+void few_rows(const Tile& tile) {
   static constexpr LaneBytes<T::E, kChannels, kFromRows> bytes;
   constexpr std::int64_t kStep = 16 / T::E;
-  const Piece p = piece;
+  const Tile p = tile;
   // From one lane to the next.
   const std::int64_t from = kFromRows ? p.src_channel : kStep * T::kFrom,
                      to = kFromRows ? kStep * T::kTo : p.dst_channel;
@@ -203,7 +203,7 @@ void few_rows(const Piece& piece) {
 
 // Whether few_rows took it.
 template <class T, bool kFromRows>
-bool few_channels_apart(const Piece& p) {
+bool few_channels_apart(const Tile& p) {
   const bool dense = kFromRows ? p.dst_position == p.channels * T::kTo : p.src_position == p.channels * T::kFrom;
   if (p.channels != p.padded || !dense || p.positions < 16 / T::E) return false;
   if (p.channels == 2) return few_rows<T, 2, kFromRows>(p), true;
@@ -214,13 +214,13 @@ bool few_channels_apart(const Piece& p) {
 
 // Fewer positions than a step has, or fewer than 8 channels, go through memory that has room for a step of 8 or 16.
 template <class T, bool kFromRows>
-void transpose(const Piece& p) {
+void transpose(const Tile& p) {
   constexpr std::int64_t kStep = 64 / T::E, kWidest = std::max(4, T::E), kRow = kStep * kWidest;
   const bool room = p.padded == 8 || p.padded == 16;
   if (room && p.positions >= kStep) return whole_steps<T, kFromRows>(p);
   if (few_channels_apart<T, kFromRows>(p)) return;
   alignas(64) Bytes rows[16 * kRow], positions[kStep * 16 * kWidest];
-  Piece part = p;
+  Tile part = p;
   part.padded = p.padded > 8 ? 16 : 8;
   part.positions = kStep;
   const std::int64_t bytes = p.padded * (kFromRows ? T::kTo : T::kFrom);
@@ -264,7 +264,7 @@ void convert_row(const Bytes* src, Bytes* dst, std::int64_t count);
 
 // Other numbers of channels than lanes have: put together, converted, and put where they belong.
 template <class T>
-void few_channels(const Piece& p) {
+void few_channels(const Tile& p) {
   constexpr std::int64_t kMost = 64;  // positions
   alignas(64) Bytes from[kMost * kMostChannels * T::kFrom], to[kMost * kMostChannels * T::kTo];
   const std::int64_t from_bytes = p.channels * T::kFrom, to_bytes = p.channels * T::kTo;
@@ -277,7 +277,7 @@ void few_channels(const Piece& p) {
 }
 
 // 16 channels of bytes, of which one side has two blocks of 8: two positions by two halves are transposed.
-void regroup_bytes(const Piece& p) {
+void regroup_bytes(const Tile& p) {
   const bool src_apart = p.src_eighth != 8, dst_apart = p.dst_eighth != 8;
   const Bytes *a = p.src, *b = p.src + (src_apart ? p.src_eighth : p.src_position);
   Bytes *c = p.dst, *d = p.dst + (dst_apart ? p.dst_eighth : p.dst_position);
@@ -295,8 +295,8 @@ void regroup_bytes(const Piece& p) {
 
 // Others: both blocks of a position at once, so that the other side's line is used once.
 template <int kHalf>
-void regroup_halves(const Piece& piece) {
-  const Piece p = piece;
+void regroup_halves(const Tile& tile) {
+  const Tile p = tile;
 #pragma GCC unroll 4
   for (std::int64_t i = 0; i < p.positions; ++i) {
     const Bytes* src = p.src + i * p.src_position;
@@ -309,8 +309,8 @@ void regroup_halves(const Piece& piece) {
 // A block with padding: each position is read as if it had all channels, as long as src does, and the rest masked.
 // Returns how many positions that were.
 template <class T, int kChannels>
-std::int64_t masked_rows(const Piece& piece) {
-  const Piece p = piece;
+std::int64_t masked_rows(const Tile& tile) {
+  const Tile p = tile;
   constexpr int kBytes = kChannels * T::E;
   const std::int64_t room = (p.positions - 1) * p.src_position + (p.channels - kChannels) * T::kFrom;
   const std::int64_t count = room < 0 ? 0 : room / p.src_position + 1;
@@ -333,18 +333,18 @@ std::int64_t masked_rows(const Piece& piece) {
 
 // Elements of 8 bytes: 8 channels at most.
 template <class T>
-void regroup_row(const Piece& piece) {
+void regroup_row(const Tile& tile) {
   std::int64_t done = 0;
-  if (piece.channels > 0 && piece.channels < piece.padded && piece.padded % 8 == 0) {
-    if (piece.padded == 8) {
-      done = masked_rows<T, 8>(piece);
+  if (tile.channels > 0 && tile.channels < tile.padded && tile.padded % 8 == 0) {
+    if (tile.padded == 8) {
+      done = masked_rows<T, 8>(tile);
     } else if constexpr (T::E < 8) {
-      done = masked_rows<T, 16>(piece);
+      done = masked_rows<T, 16>(tile);
     }
   }
-  Piece rest = piece;
-  rest.src += done * piece.src_position, rest.dst += done * piece.dst_position, rest.positions -= done;
-  const Piece p = rest;  // const: what is stored is no part of it
+  Tile rest = tile;
+  rest.src += done * tile.src_position, rest.dst += done * tile.dst_position, rest.positions -= done;
+  const Tile p = rest;  // const: what is stored is no part of it
   const std::int64_t bytes = p.channels * T::kTo;
   if (p.padded > p.channels) zero_rows(p.dst + bytes, p.dst_position, p.positions, p.padded * T::kTo - bytes);
   if constexpr (T::kFrom == T::kTo) {
@@ -365,14 +365,14 @@ void regroup_row(const Piece& piece) {
 }
 
 template <class T>
-void regroup(const Piece& p) {
+void regroup(const Tile& p) {
   const bool side_by_side = p.src_eighth == 8 * T::kFrom && p.dst_eighth == 8 * T::kTo;
   if (p.padded <= 8 || (side_by_side && T::E < 8)) return regroup_row<T>(p);
   if (p.channels == 16 && T::kFrom == T::kTo) {
     const bool both_apart = p.src_eighth != 8 * T::kFrom && p.dst_eighth != 8 * T::kTo;
     return T::kFrom == 1 && !both_apart ? regroup_bytes(p) : regroup_halves<8 * T::kFrom>(p);
   }
-  Piece half = p;
+  Tile half = p;
   half.channels = std::min<std::int64_t>(p.channels, 8);
   half.padded = 8;
   regroup_row<T>(half);
@@ -384,7 +384,7 @@ void regroup(const Piece& p) {
 }
 
 template <class T>
-void move_as(const Piece& p) {
+void move_as(const Tile& p) {
   const bool from_inner = p.src_channel == T::kFrom, to_inner = p.dst_channel == T::kTo;
   if (from_inner && to_inner) {
     regroup<T>(p);
@@ -395,7 +395,7 @@ void move_as(const Piece& p) {
   }
 }
 
-void move(DataType from, DataType to, const Piece& p) {
+void move(DataType from, DataType to, const Tile& p) {
   if (from != to) {
     if (from == DataType::f16) return move_as<Widen<avx2::F16>>(p);
     if (from == DataType::bf16) return move_as<Widen<avx2::Bf16>>(p);

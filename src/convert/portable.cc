@@ -8,7 +8,7 @@ namespace convoy::conversion {
 namespace {
 
 template <class T>
-void move_elements(const Piece& p) {
+void move_elements(const Tile& p) {
   // Rows of positions where they are side by side in dst, else the channels of each position.
   const bool by_channel = p.dst_channel != sizeof(T);
   const std::int64_t outer = by_channel ? p.channels : p.positions, inner = by_channel ? p.positions : p.padded;
@@ -22,7 +22,7 @@ void move_elements(const Piece& p) {
   }
 }
 
-void convert_elements(DataType from, DataType to, const Piece& p) {
+void convert_elements(DataType from, DataType to, const Tile& p) {
   const auto from_size = static_cast<std::int64_t>(size_of(from)), to_size = static_cast<std::int64_t>(size_of(to));
   for (std::int64_t c = 0; c < p.channels; ++c) {
     convert_row(from, p.src + p.src_offset(c), p.src_position / from_size, to, p.dst + p.dst_offset(c),
@@ -36,17 +36,17 @@ void convert_elements(DataType from, DataType to, const Piece& p) {
   }
 }
 
-void move(DataType from, DataType to, const Piece& piece) {
-  if (from != to) return convert_elements(from, to, piece);
+void move(DataType from, DataType to, const Tile& tile) {
+  if (from != to) return convert_elements(from, to, tile);
   switch (size_of(from)) {
     case 1:
-      return move_elements<std::uint8_t>(piece);
+      return move_elements<std::uint8_t>(tile);
     case 2:
-      return move_elements<std::uint16_t>(piece);
+      return move_elements<std::uint16_t>(tile);
     case 4:
-      return move_elements<std::uint32_t>(piece);
+      return move_elements<std::uint32_t>(tile);
     default:
-      return move_elements<std::uint64_t>(piece);
+      return move_elements<std::uint64_t>(tile);
   }
 }
 

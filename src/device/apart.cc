@@ -32,14 +32,14 @@ void Apart::Region::enter(int thread, int present) {
 
 void Apart::settle(int thread) {
   const int here = sched_getcpu();
-  Place& own = places_[thread];
+  LastRun& own = last_runs_[thread];
   if (own.processor.load(kRelaxed) != here) own.processor.store(here, kRelaxed);
   for (int other = 0; other < thread; ++other) {
-    if (places_[other].processor.load(kRelaxed) == here) return move(own);
+    if (last_runs_[other].processor.load(kRelaxed) == here) return move(own);
   }
 }
 
-void Apart::move(Place& own) {
+void Apart::move(LastRun& own) {
   const double now = monotonic_seconds();
   if (now - own.moved.load(kRelaxed) < kPause) return;
   own.moved.store(now, kRelaxed);
@@ -47,7 +47,7 @@ void Apart::move(Place& own) {
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   cpu_set_t free = allowed;
   for (int other = 0; other < threads_; ++other) {
-    if (const int taken = places_[other].processor.load(kRelaxed); taken >= 0) CPU_CLR(taken, &free);
+    if (const int taken = last_runs_[other].processor.load(kRelaxed); taken >= 0) CPU_CLR(taken, &free);
   }
   if (CPU_COUNT(&free) == 0 || sched_setaffinity(0, sizeof free, &free) != 0) return;
   sched_setaffinity(0, sizeof allowed, &allowed);

@@ -13,7 +13,7 @@ namespace convoy {
 // It is not bound to that place: the kernel may move it again.
 class Apart {
  public:
-  explicit Apart(int threads) : threads_(threads), places_(new Place[static_cast<std::size_t>(threads)]) {}
+  explicit Apart(int threads) : threads_(threads), last_runs_(new LastRun[static_cast<std::size_t>(threads)]) {}
 
   // From before a team's parallel region until after it. Costs 0.1 us where nothing is to do.
   class Region {
@@ -33,15 +33,15 @@ class Apart {
   };
 
  private:
-  struct Place {
+  struct LastRun {
     std::atomic<int> processor = -1;  // where the thread was last
     std::atomic<double> moved = 0;    // when; seconds
   };
   void settle(int thread);
-  void move(Place& own);
+  void move(LastRun& own);
 
   int threads_;
-  std::unique_ptr<Place[]> places_;
+  std::unique_ptr<LastRun[]> last_runs_;
   std::atomic<double> ended_ = 0;  // when the last region did; seconds
 };
 

@@ -2,8 +2,8 @@
 
 namespace convoy::generate {
 
-Place Place::broadcast(const TensorDesc& tensor, int rank) {
-  Place place{tensor, {}};
+Subscript Subscript::broadcast(const TensorDesc& tensor, int rank) {
+  Subscript place{tensor, {}};
   for (int d = 0; d < tensor.rank(); ++d) {
     place.coordinates.push_back(
         tensor.dims[static_cast<std::size_t>(d)] == 1 ? Coordinate::at(0) : Coordinate::of(rank - tensor.rank() + d));

@@ -38,17 +38,17 @@ struct Coordinate {
 };
 
 // An element of a tensor, whose channels are not in blocks: a coordinate a dim. It is outside where one of them is.
-struct Place {
+struct Subscript {
   TensorDesc tensor;
   std::vector<Coordinate> coordinates;
 
   // Dim d of the tensor is dim d of `rank` dims of the position, as numpy broadcasts (right-aligned).
-  static Place broadcast(const TensorDesc& tensor, int rank);
+  static Subscript broadcast(const TensorDesc& tensor, int rank);
 };
 
 struct Load {
   int input;  // of the node; -1: no tensor, the value is 1 inside,
-  Place place;
+  Subscript place;
   double outside = 0;                // the value there,
   int otherwise = -1;                // or that of this load, which stands behind
   std::vector<double> numbers = {};  // or these, finite and part of the text,
@@ -67,7 +67,7 @@ struct Fold {
 
 struct Store {
   int output;
-  Place place;       // nothing is stored where it is outside
+  Subscript place;       // nothing is stored where it is outside
   Expression value;  // of the loads, then the folds
 };
 

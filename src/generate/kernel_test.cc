@@ -16,8 +16,8 @@ namespace {
 
 Computation copy_of(const TensorDesc& x, const TensorDesc& y) {
   Computation made{.type = DataType::f32, .kept = y.dims, .folded = {}, .loads = {}, .folds = {}, .stores = {}};
-  made.loads.push_back({0, Place::broadcast(x, y.rank())});
-  made.stores.push_back({0, Place::broadcast(y, y.rank()), itself()});
+  made.loads.push_back({0, Subscript::broadcast(x, y.rank())});
+  made.stores.push_back({0, Subscript::broadcast(y, y.rank()), itself()});
   return made;
 }
 
@@ -68,9 +68,9 @@ TEST(Kernels, ReadOnceWhatAFoldAndAStoreNeed) {
   const auto check = [](std::int64_t kept, std::int64_t folded, const char* schedule) {
     const TensorDesc x = TensorDesc::packed(DataType::f32, {kept, folded});
     Computation less{.type = DataType::f32, .kept = {kept}, .folded = {folded}, .loads = {}, .folds = {}, .stores = {}};
-    less.loads.push_back({0, Place::broadcast(x, 2)});
+    less.loads.push_back({0, Subscript::broadcast(x, 2)});
     less.folds.push_back({of(Function::add), 0, itself(), {}});
-    less.stores.push_back({0, Place::broadcast(x, 2), of(Function::sub)});
+    less.stores.push_back({0, Subscript::broadcast(x, 2), of(Function::sub)});
     std::vector<float> values(static_cast<std::size_t>(kept * folded)), expected(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * i % 11);
     for (std::int64_t i = 0; i < kept; ++i) {
@@ -96,7 +96,7 @@ TEST(Kernels, ServeBatchesOfAllSizes) {
     const TensorDesc x = TensorDesc::packed(DataType::f16, {batch, 40, 24, 32});
     const TensorDesc y = x.with_layout(Layout::nhwc), channel = TensorDesc::packed(DataType::f16, {40, 1, 1});
     Computation scaled = copy_of(y, y);
-    scaled.loads.push_back({1, Place::broadcast(channel, 4)});
+    scaled.loads.push_back({1, Subscript::broadcast(channel, 4)});
     scaled.stores[0].value = of(Function::mul);
     Computation window = copy_of(y, y), rows = copy_of(y, TensorDesc::packed(DataType::f16, {batch, 40, 1, 1}));
     window.folded = {3};

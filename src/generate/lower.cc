@@ -73,7 +73,7 @@ Result<Guarded> computed_coordinate(const Computation& computation, const Expres
 }
 
 // `loads`: of those in front, which coordinates are computed of.
-Result<Access> access_of(const Computation& computation, const Place& place, const Dims& space, Lowered& lowered,
+Result<Access> access_of(const Computation& computation, const Subscript& place, const Dims& space, Lowered& lowered,
                          const std::vector<Access>& loads) {
   const TensorDesc& tensor = place.tensor;
   std::vector<std::vector<std::int32_t>>& tables = lowered.tables;

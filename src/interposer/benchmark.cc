@@ -5,7 +5,7 @@ namespace {
 
 // The graph that a thread is busy with, from its query to its first execution.
 struct Course {
-  const GraphRow* row = nullptr;
+  const GraphRecord* row = nullptr;
   int tried = 0, made = 0, permitted = 0;
   bool fallback = false;  // asked for before a plan was tried
 };
@@ -13,12 +13,12 @@ thread_local Course course;
 
 }  // namespace
 
-void Benchmark::asked(const GraphRow& row, bool fallback) {
+void Benchmark::asked(const GraphRecord& row, bool fallback) {
   if (course.row != &row || (!fallback && course.tried > 0)) course = {.row = &row};
   if (fallback && course.tried == 0) course.fallback = true;
 }
 
-bool Benchmark::planned(const GraphRow& row, bool made, bool permitted) {
+bool Benchmark::planned(const GraphRecord& row, bool made, bool permitted) {
   if (course.row != &row) return false;
   ++course.tried;
   course.made += made;
@@ -28,13 +28,13 @@ bool Benchmark::planned(const GraphRow& row, bool made, bool permitted) {
   return true;
 }
 
-void Benchmark::ran(const GraphRow& row) {
+void Benchmark::ran(const GraphRecord& row) {
   if (course.row != &row) return;
   if (course.made == 1 && !course.fallback) on_.store(false, std::memory_order_relaxed);
   course.row = nullptr;
 }
 
-bool Benchmark::times(const GraphRow& row) const {
+bool Benchmark::times(const GraphRecord& row) const {
   return course.row == &row && course.fallback && course.permitted > 0;
 }
 

@@ -16,14 +16,14 @@ namespace convoy::interposer {
 class Benchmark {
  public:
   // What the calling thread does with a graph, in its order.
-  void asked(const GraphRow& row, bool fallback);
+  void asked(const GraphRecord& row, bool fallback);
   // A plan was tried; `permitted`: no filter takes it away. Whether this is what benchmark mode is recognised by.
-  bool planned(const GraphRow& row, bool made, bool permitted);
-  void ran(const GraphRow& row);
+  bool planned(const GraphRecord& row, bool made, bool permitted);
+  void ran(const GraphRecord& row);
 
   // Whether the calling thread is seen to time this graph's plans: it has asked for both lists and made one that is
   // permitted.
-  bool times(const GraphRow& row) const;
+  bool times(const GraphRecord& row) const;
 
   // What was recognised last in this process: answers to other graphs go by it.
   bool on() const { return on_.load(std::memory_order_relaxed); }

@@ -9,7 +9,7 @@ namespace {
 
 // What a program does with a graph, a letter a step: a list asked for (l), the fallback list (f), a plan made (m), one
 // that can't be (x), an execution (r).
-bool recognised(Benchmark& benchmark, const GraphRow& row, const char* steps) {
+bool recognised(Benchmark& benchmark, const GraphRecord& row, const char* steps) {
   bool seen = false;
   for (const char* step = steps; *step != 0; ++step) {
     if (*step == 'l' || *step == 'f') benchmark.asked(row, *step == 'f');
@@ -20,7 +20,7 @@ bool recognised(Benchmark& benchmark, const GraphRow& row, const char* steps) {
 }
 
 TEST(Benchmark, IsRecognisedByBothListsAndASecondPlan) {
-  const GraphRow row;
+  const GraphRecord row;
   for (const char* steps : {"lfmmmmrrrr", "lfxmxmr", "lrlfmm"}) {
     Benchmark benchmark;
     EXPECT_TRUE(recognised(benchmark, row, steps)) << steps;
@@ -34,7 +34,7 @@ TEST(Benchmark, IsRecognisedByBothListsAndASecondPlan) {
 }
 
 TEST(Benchmark, EndsWithAGraphThatTakesItsFirstPlan) {
-  const GraphRow row, other;
+  const GraphRecord row, other;
   Benchmark benchmark;
   recognised(benchmark, row, "lfmmr");
   EXPECT_TRUE(benchmark.on());
@@ -44,7 +44,7 @@ TEST(Benchmark, EndsWithAGraphThatTakesItsFirstPlan) {
 }
 
 TEST(Benchmark, ThreadsDoNotMix) {
-  const GraphRow row;
+  const GraphRecord row;
   Benchmark benchmark;
   benchmark.asked(row, false);
   std::thread([&] { recognised(benchmark, row, "lfm"); }).join();

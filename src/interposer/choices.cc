@@ -149,7 +149,7 @@ Result<void> Choices::read_time(std::string_view fields, int line) {
   if (!read(take(fields, '\t'), cost) || !(cost > 0)) return damaged("no time at its end");
   const auto math = fields.empty() ? Result<MathMode>(MathMode::strict) : parse_math_mode(fields);
   if (!math.ok()) return damaged("math " + math.error().message);
-  Row row{{}, {*std::move(candidate), cost, *math}};
+  AlignedTime row{{}, {*std::move(candidate), cost, *math}};
   const std::string key = key_of(device, cudnn, without_alignments(problem, row.alignments));
   times_[key].push_back(std::move(row));
   return {};
@@ -171,7 +171,7 @@ void Choices::collect(const std::string& key, const Alignments& callers, std::ve
   // Those of its own alignment count first.
   for (const bool own : {true, false}) {
     const std::size_t before = known.size();
-    for (const Row& row : found->second) {
+    for (const AlignedTime& row : found->second) {
       if ((row.alignments == callers) != own) continue;
       bool serves = own || row.known.seconds < std::numeric_limits<double>::infinity();
       for (std::size_t i = 0; i < callers.size(); ++i) serves &= row.alignments[i] <= callers[i];

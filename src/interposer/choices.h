@@ -87,7 +87,7 @@ class Choices {
 
  private:
   using Alignments = std::array<std::int64_t, 3>;  // of x, w and y
-  struct Row {
+  struct AlignedTime {
     Alignments alignments;
     KnownTime known;
   };
@@ -97,7 +97,7 @@ class Choices {
   Result<void> read_time(std::string_view fields, int line);
 
   std::unique_ptr<std::mutex> times_mutex_ = std::make_unique<std::mutex>();
-  std::map<std::string, std::vector<Row>, std::less<>> times_;
+  std::map<std::string, std::vector<AlignedTime>, std::less<>> times_;
 };
 
 }  // namespace convoy::interposer

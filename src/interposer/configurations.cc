@@ -47,20 +47,20 @@ std::string mode_of(const Snapshot& heuristic) {
   }
 }
 
-Offer offer_of(cudnnBackendDescriptor_t raw, const ConvProblem* problem) {
+EngineConfig engine_config_of(cudnnBackendDescriptor_t raw, const ConvProblem* problem) {
   const cudnn::Descriptor configuration = cudnn::Descriptor::borrowed(real(), raw);
-  Offer offer;
+  EngineConfig engine_config;
   auto pick = cudnn::pick_of(configuration);
-  if (!pick) return offer;
-  offer.candidate = {fmt::format("{}{}", kEngine, pick->engine), std::move(pick->knobs)};
-  offer.notes = cudnn::notes_of_configuration(configuration);
-  if (problem == nullptr) return offer;
-  for (std::string& note : cudnn::missing_notes(*problem, pick->engine, real().version, offer.notes)) {
-    if (std::find(offer.notes.begin(), offer.notes.end(), note) == offer.notes.end()) {
-      offer.hidden_notes.push_back(std::move(note));
+  if (!pick) return engine_config;
+  engine_config.candidate = {fmt::format("{}{}", kEngine, pick->engine), std::move(pick->knobs)};
+  engine_config.notes = cudnn::notes_of_configuration(configuration);
+  if (problem == nullptr) return engine_config;
+  for (std::string& note : cudnn::missing_notes(*problem, pick->engine, real().version, engine_config.notes)) {
+    if (std::find(engine_config.notes.begin(), engine_config.notes.end(), note) == engine_config.notes.end()) {
+      engine_config.hidden_notes.push_back(std::move(note));
     }
   }
-  return offer;
+  return engine_config;
 }
 
 Candidate without_automatic(Candidate candidate) { return without_open_knobs(std::move(candidate)); }
@@ -79,7 +79,7 @@ std::int64_t workspace_of(cudnnBackendDescriptor_t configuration) {
       .value_or(0);
 }
 
-Result<Parts> configure(cudnnBackendDescriptor_t configuration, const Place& place, const Candidate& candidate) {
+Result<Parts> configure(cudnnBackendDescriptor_t configuration, const GraphTarget& target, const Candidate& candidate) {
   const auto index = index_of(candidate.engine);
   if (!index) {
     return Error{ErrorCode::unsupported, fmt::format("{} is no engine of cuDNN's graph API, which is all that a "
@@ -89,12 +89,12 @@ Result<Parts> configure(cudnnBackendDescriptor_t configuration, const Place& pla
   auto parts = std::make_shared<std::vector<cudnn::Descriptor>>();
   parts->reserve(candidate.knobs.size() + 1);
   cudnn::Descriptor& engine = parts->emplace_back(real(), CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, place.graph)
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, target.graph)
       .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, *index);
-  if (place.device_properties != nullptr) {
-    engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, place.device_properties);
+  if (target.device_properties != nullptr) {
+    engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, target.device_properties);
   }
-  if (place.sm_count) engine.set(CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, CUDNN_TYPE_INT32, *place.sm_count);
+  if (target.sm_count) engine.set(CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, CUDNN_TYPE_INT32, *target.sm_count);
   engine.finalize();
   if (!engine.ok()) return cudnn::error_of(engine.failure(), "engine");
   std::vector<cudnnBackendDescriptor_t> choices;

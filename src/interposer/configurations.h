@@ -24,7 +24,7 @@ std::string mode_of(const Snapshot& heuristic);
 
 // What a configuration is; an empty engine where it can't be read. `problem` may be null: then no hidden notes are
 // known.
-Offer offer_of(cudnnBackendDescriptor_t configuration, const ConvProblem* problem);
+EngineConfig engine_config_of(cudnnBackendDescriptor_t configuration, const ConvProblem* problem);
 
 // As the choice file writes it: knobs left to cuDNN are offered as -1, or not at all.
 Candidate without_automatic(Candidate candidate);
@@ -35,7 +35,7 @@ bool fits(const Candidate& candidate, const Candidate& wanted);
 std::int64_t workspace_of(cudnnBackendDescriptor_t configuration);
 
 // What own configurations are for.
-struct Place {
+struct GraphTarget {
   cudnnBackendDescriptor_t graph = nullptr;
   cudnnBackendDescriptor_t device_properties = nullptr;  // null: the device that the program works on
   std::optional<std::int32_t> sm_count;
@@ -46,6 +46,6 @@ using Parts = std::shared_ptr<std::vector<cudnn::Descriptor>>;
 
 // Fills `configuration`, which nobody has filled yet, and finalizes it. Error: what cuDNN said, or that the candidate
 // is none of the graph API's.
-Result<Parts> configure(cudnnBackendDescriptor_t configuration, const Place& place, const Candidate& candidate);
+Result<Parts> configure(cudnnBackendDescriptor_t configuration, const GraphTarget& target, const Candidate& candidate);
 
 }  // namespace convoy::interposer

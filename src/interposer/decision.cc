@@ -16,7 +16,7 @@ constexpr std::string_view kNotBuilt = "its plan could not be built";
 constexpr int kMostMade = 2;   // known configurations that are added to cuDNN's list
 constexpr int kMostTried = 8;  // of which it is found out whether they can be
 
-Candidate plain(const Listed& listed) { return without_automatic(listed.offer.candidate); }
+Candidate plain(const Listed& listed) { return without_automatic(listed.engine_config.candidate); }
 
 std::vector<RankedConfiguration> ranked_of(const std::vector<Listed>& listed) {
   std::vector<RankedConfiguration> ranked;
@@ -54,17 +54,17 @@ class Decider {
     if (!winner.ok() || !losses_that_count(*winner, first).empty()) return std::nullopt;
     // The program may filter it, and has the next one where it should be only in the whole list.
     if (choices_.like_benchmark && (losses_of(winner->notes) & ~accepted) != 0) return std::nullopt;
-    Decision decision{.in_front = true, .place = question_.place};
+    Decision decision{.in_front = true, .target = question_.target};
     decision.entries.push_back(*std::move(winner));
     return decision;
   }
 
   Decision decide() {
-    decision_.place = question_.place;
+    decision_.target = question_.target;
     std::vector<Listed> permitted, forbidden;
     std::vector<Listed> cudnns = list(question_.heuristic);
     for (const Listed& each : cudnns) {
-      decision_.cudnns.push_back(each.offer);
+      decision_.cudnns.push_back(each.engine_config);
       (each.forbidden.empty() ? permitted : forbidden).push_back(each);
     }
     const bool first_list = !question_.fallback;
@@ -100,7 +100,7 @@ class Decider {
   // What keeps a configuration behind more precise ones: its notes; like benchmark mode those alone that cuDNN doesn't
   // say, since the program's filters look at all others.
   const std::vector<std::string>& guarded(const Listed& listed) const {
-    return choices_.like_benchmark ? listed.offer.hidden_notes : listed.notes;
+    return choices_.like_benchmark ? listed.engine_config.hidden_notes : listed.notes;
   }
   std::vector<RankedConfiguration> guarded(const std::vector<Listed>& listed) const {
     std::vector<RankedConfiguration> ranked;
@@ -122,16 +122,17 @@ class Decider {
   }
 
   void assess(Listed& listed, cudnnBackendDescriptor_t configuration) {
-    listed.offer = offer_of(configuration, question_.problem);
-    listed.notes = listed.offer.notes;
-    listed.notes.insert(listed.notes.end(), listed.offer.hidden_notes.begin(), listed.offer.hidden_notes.end());
+    listed.engine_config = engine_config_of(configuration, question_.problem);
+    listed.notes = listed.engine_config.notes;
+    listed.notes.insert(listed.notes.end(), listed.engine_config.hidden_notes.begin(),
+                        listed.engine_config.hidden_notes.end());
     const Candidate candidate = plain(listed);
     for (const KnownTime& time : question_.known) {
       if (time.candidate == candidate) listed.seconds = time.seconds;
     }
     if (has_failed(candidate)) listed.seconds = kInfinity;
     if (question_.benchmark || choices_.filters.choose()) listed.workspace = workspace_of(configuration);
-    listed.forbidden = choices_.filters.forbids(listed.offer.candidate, listed.notes, listed.workspace);
+    listed.forbidden = choices_.filters.forbids(listed.engine_config.candidate, listed.notes, listed.workspace);
   }
 
   bool has_failed(const Candidate& candidate) const {
@@ -154,27 +155,28 @@ class Decider {
   // One that cuDNN did not offer, tried with a configuration that nobody gets.
   Result<Listed> make(const Candidate& candidate) {
     const cudnn::Descriptor trial(real(), CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    CONVOY_TRY(const Parts parts, configure(trial.raw(), question_.place, candidate));
+    CONVOY_TRY(const Parts parts, configure(trial.raw(), question_.target, candidate));
     Listed made;
     assess(made, trial.raw());
-    made.offer.candidate = candidate;
+    made.engine_config.candidate = candidate;
     return made;
   }
 
   // What the heuristics' fallback list has that the filters permit. It is made here, since it is another query's.
   std::vector<Listed> fallbacks() {
     cudnn::Descriptor heuristic(real(), CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, question_.place.graph)
+    heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, question_.target.graph)
         .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_FALLBACK);
-    if (question_.place.device_properties != nullptr) {
-      heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, question_.place.device_properties);
+    if (question_.target.device_properties != nullptr) {
+      heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                    question_.target.device_properties);
     }
     heuristic.finalize();
     std::vector<Listed> permitted;
     if (!heuristic.ok()) return permitted;
     for (const Listed& each : list(heuristic.raw())) {
       if (!each.forbidden.empty()) continue;
-      if (auto made = make(each.offer.candidate); made.ok()) permitted.push_back(*std::move(made));
+      if (auto made = make(each.engine_config.candidate); made.ok()) permitted.push_back(*std::move(made));
     }
     return permitted;
   }

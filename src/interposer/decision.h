@@ -18,7 +18,7 @@ struct Question {
   const ConvProblem* problem;  // null: no problem expresses the graph
   bool fallback;               // the heuristic's mode
   bool benchmark;              // the program times what it is offered
-  Place place;                 // for configurations that are made here
+  GraphTarget target;          // for configurations that are made here
   std::vector<KnownTime> known;
   std::optional<std::size_t> rule;  // of Choices::rules: the first that matches
   std::vector<Candidate> failed;    // they were put first before, and could not be built
@@ -26,7 +26,7 @@ struct Question {
 
 // A configuration as it may be offered.
 struct Listed {
-  Offer offer;
+  EngineConfig engine_config;
   std::vector<std::string> notes;  // all of them
   int index = -1;                  // in cuDNN's list; -1: it is made here
   std::optional<double> seconds;   // where it was measured
@@ -37,8 +37,8 @@ struct Listed {
 struct Decision {
   bool as_ever = false;   // cuDNN answers, in its own order; nothing else is set then
   bool in_front = false;  // the one entry goes before all that cuDNN answers, in its own order
-  Place place;
-  std::vector<Offer> cudnns;  // cuDNN's list
+  GraphTarget target;
+  std::vector<EngineConfig> cudnns;  // cuDNN's list
   // What the program is to get. Permitted ones first; strict: them alone, and of a rule its candidate alone.
   std::vector<Listed> entries;
   bool none_permitted = false;    // the filters take everything away

@@ -202,15 +202,15 @@ void LegacyCalls::called(const LegacyCall& call) {
   if (!read(call, numbers)) return;
   const std::string key(reinterpret_cast<const char*>(&numbers), sizeof numbers);
   const std::lock_guard lock(mutex_);
-  PlanRow*& plan = rows_[key];
+  PlanRecord*& plan = rows_[key];
   if (plan == nullptr) {
     auto problem = problem_of(numbers, call.pass);
     const std::string reason = problem.ok() ? "" : problem.error().message;
-    GraphRow& row = recorder_.row(problem.ok() ? std::optional(*std::move(problem)) : std::nullopt, call.function,
-                                  reason, device_name());
-    Offer offer;
-    offer.candidate.engine = fmt::format("cudnn.legacy.{}{}", name_of(call.pass), call.algorithm);
-    plan = &recorder_.plan(row, std::move(offer), static_cast<std::int64_t>(call.workspace_bytes), "", "");
+    GraphRecord& row = recorder_.row(problem.ok() ? std::optional(*std::move(problem)) : std::nullopt, call.function,
+                                     reason, device_name());
+    EngineConfig engine_config;
+    engine_config.candidate.engine = fmt::format("cudnn.legacy.{}{}", name_of(call.pass), call.algorithm);
+    plan = &recorder_.plan(row, std::move(engine_config), static_cast<std::int64_t>(call.workspace_bytes), "", "");
   }
   plan->calls.fetch_add(1, std::memory_order_relaxed);
 }

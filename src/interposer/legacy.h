@@ -46,7 +46,7 @@ class LegacyCalls {
  private:
   Recorder& recorder_;
   std::mutex mutex_;
-  std::unordered_map<std::string, PlanRow*> rows_;  // by the bytes of what was read
+  std::unordered_map<std::string, PlanRecord*> rows_;  // by the bytes of what was read
 };
 
 }  // namespace convoy::interposer

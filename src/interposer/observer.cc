@@ -109,11 +109,11 @@ class Observer {
     benchmark.asked(*owner.row,
                     snapshot->value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK);
     if (!cudnns || !file_) return;
-    std::vector<Offer> offers;
+    std::vector<EngineConfig> engine_configs;
     for (cudnnBackendDescriptor_t result : results.subspan(static_cast<std::size_t>(*cudnns))) {
-      offers.push_back(offer_of(result, owner.row->convolution()));
+      engine_configs.push_back(engine_config_of(result, owner.row->convolution()));
     }
-    recorder.asked(*owner.row, mode_of(*snapshot), std::move(offers));
+    recorder.asked(*owner.row, mode_of(*snapshot), std::move(engine_configs));
   }
 
   // Before a descriptor is finalized: whether something was added to it, which may be why that then fails.
@@ -143,7 +143,7 @@ class Observer {
     if (owner.row == nullptr || !benchmark.times(*owner.row)) return false;
     const std::string filter = steering.forbidden(*config);
     if (filter.empty()) return false;
-    recorder.plan(*owner.row, offer_of(*config, owner.row->convolution()), 0, "CUDNN_STATUS_NOT_SUPPORTED",
+    recorder.plan(*owner.row, engine_config_of(*config, owner.row->convolution()), 0, "CUDNN_STATUS_NOT_SUPPORTED",
                   "convoy exec: the filter takes it away: " + filter);
     return true;
   }
@@ -158,7 +158,8 @@ class Observer {
     if (!file_) fast_path.plans.put(raw, owned.stand_in);  // calls are counted for the record alone
     if (owned.plan == nullptr) return;
     benchmark.ran(*owned.row);
-    if (owned.plan->calls.fetch_add(1, std::memory_order_relaxed) == 0) steering.ran(*owned.row, owned.plan->offer);
+    if (owned.plan->calls.fetch_add(1, std::memory_order_relaxed) == 0)
+      steering.ran(*owned.row, owned.plan->engine_config);
     write_now_and_then();
   }
 
@@ -240,8 +241,8 @@ class Observer {
   Owned owned_by(const Snapshot& graph) {
     auto read = graph_problem_of(graph);
     const std::string reason = read ? "" : read.error().message;
-    GraphRow& row = recorder.row(read ? std::optional(std::move(read->problem)) : std::nullopt, operations_of(graph),
-                                 reason, device_name());
+    GraphRecord& row = recorder.row(read ? std::optional(std::move(read->problem)) : std::nullopt, operations_of(graph),
+                                    reason, device_name());
     return {&row, nullptr, read ? recorder.operands(row, read->operands) : nullptr};
   }
 
@@ -258,18 +259,18 @@ class Observer {
     if (!config) return std::nullopt;  // from JSON
     const Owned owner = owners.get(*config);
     if (owner.row == nullptr) return std::nullopt;
-    Offer offer = offer_of(*config, owner.row->convolution());
+    EngineConfig engine_config = engine_config_of(*config, owner.row->convolution());
     const bool made = failure.status == CUDNN_STATUS_SUCCESS;
     if (benchmark.planned(*owner.row, made, steering.forbidden(*config).empty())) owner.row->benchmark = true;
     if (!made) {
-      steering.failed(*owner.row, offer.candidate, "its plan could not be built: " + failure.text);
-      recorder.plan(*owner.row, std::move(offer), 0, real().GetErrorString(failure.status), failure.text);
+      steering.failed(*owner.row, engine_config.candidate, "its plan could not be built: " + failure.text);
+      recorder.plan(*owner.row, std::move(engine_config), 0, real().GetErrorString(failure.status), failure.text);
       return std::nullopt;
     }
     const std::int64_t workspace = cudnn::Descriptor::borrowed(real(), raw)
                                        .get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)
                                        .value_or(0);
-    Owned owned{owner.row, &recorder.plan(*owner.row, std::move(offer), workspace, "", ""), owner.operands};
+    Owned owned{owner.row, &recorder.plan(*owner.row, std::move(engine_config), workspace, "", ""), owner.operands};
     const auto instead = substitute(owned);
     owners.put(raw, owned);
     return instead;
@@ -278,7 +279,7 @@ class Observer {
   // Finds what stands in for a plan that was just made. What the program is to be told instead, if anything.
   std::optional<cudnnStatus_t> substitute(Owned& owned) {
     if (owned.operands == nullptr || steering.choices().empty()) return std::nullopt;
-    GraphRow& row = *owned.row;
+    GraphRecord& row = *owned.row;
     const Replaceable plan{row, *owned.plan, *owned.operands, benchmark.times(row)};
     if (const auto rule = steering.rule_of(row)) {
       const Candidate& named = steering.choices().rules[*rule].candidate;
@@ -303,7 +304,7 @@ class Observer {
       const Owned owner = of ? owners.get(*of) : Owned();
       if (owner.row == nullptr) continue;
       problem = owner.row->problem;
-      if (name == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) candidate = print(offer_of(*of, nullptr).candidate);
+      if (name == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) candidate = print(engine_config_of(*of, nullptr).candidate);
     }
     failures.add(snapshot, real().GetErrorString(status), all_words(), problem, candidate);
   }

@@ -72,17 +72,17 @@ TEST(Order, HoldsForEveryFilter) {
 }
 
 TEST(Order, WhatWasNotOfferedGoesBeforeItsLike) {
-  using Place = std::optional<std::size_t>;
+  using Position = std::optional<std::size_t>;
   const std::vector<std::string> random = {"NONDETERMINISTIC"};
-  EXPECT_EQ(place_in({of(2.0), of(3.0)}, of(1.0)), Place(0));
-  EXPECT_EQ(place_in({of(1.0), of(3.0)}, of(2.0)), Place(1));
-  EXPECT_EQ(place_in({of(2.0), of(3.0, random)}, of(1.0, random)), Place(1)) << "the first is more deterministic";
-  EXPECT_EQ(place_in({of(2.0, random), of(3.0)}, of(1.0)), Place(0)) << "who filters random ones takes the second";
-  EXPECT_EQ(place_in({of(2.0, random), of({})}, of(1.0)), Place()) << "whose time nobody knows";
-  EXPECT_EQ(place_in({of({}), of(3.0)}, of(1.0)), Place(1));
-  EXPECT_EQ(place_in({of(2.0), of(std::numeric_limits<double>::infinity())}, of(1.0)), Place(0));
-  EXPECT_EQ(place_in({of(std::numeric_limits<double>::infinity())}, of(1.0)), Place()) << "others may follow";
-  EXPECT_EQ(place_in({of(1.0)}, of(2.0)), Place()) << "it is no better";
+  EXPECT_EQ(place_in({of(2.0), of(3.0)}, of(1.0)), Position(0));
+  EXPECT_EQ(place_in({of(1.0), of(3.0)}, of(2.0)), Position(1));
+  EXPECT_EQ(place_in({of(2.0), of(3.0, random)}, of(1.0, random)), Position(1)) << "the first is more deterministic";
+  EXPECT_EQ(place_in({of(2.0, random), of(3.0)}, of(1.0)), Position(0)) << "who filters random ones takes the second";
+  EXPECT_EQ(place_in({of(2.0, random), of({})}, of(1.0)), Position()) << "whose time nobody knows";
+  EXPECT_EQ(place_in({of({}), of(3.0)}, of(1.0)), Position(1));
+  EXPECT_EQ(place_in({of(2.0), of(std::numeric_limits<double>::infinity())}, of(1.0)), Position(0));
+  EXPECT_EQ(place_in({of(std::numeric_limits<double>::infinity())}, of(1.0)), Position()) << "others may follow";
+  EXPECT_EQ(place_in({of(1.0)}, of(2.0)), Position()) << "it is no better";
 }
 
 // What HoldsForEveryFilter says of cuDNN's own holds with others put in between.

@@ -15,8 +15,8 @@ namespace convoy::interposer {
 
 // A finalised graph, heuristic, configuration or plan, and what it belongs to. Plans are looked up at every execution.
 struct Owned {
-  GraphRow* row = nullptr;
-  PlanRow* plan = nullptr;
+  GraphRecord* row = nullptr;
+  PlanRecord* plan = nullptr;
   const Operands* operands = nullptr;  // of the graph; null where no problem expresses it
   const StandIn* stand_in = nullptr;   // of a plan
 };

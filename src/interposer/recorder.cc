@@ -8,21 +8,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json to_json(const Offer& offer) {
-  Json json{{"candidate", print(offer.candidate)}};
-  if (!offer.notes.empty()) json["notes"] = offer.notes;
-  if (!offer.hidden_notes.empty()) json["hidden_notes"] = offer.hidden_notes;
+Json to_json(const EngineConfig& engine_config) {
+  Json json{{"candidate", print(engine_config.candidate)}};
+  if (!engine_config.notes.empty()) json["notes"] = engine_config.notes;
+  if (!engine_config.hidden_notes.empty()) json["hidden_notes"] = engine_config.hidden_notes;
   return json;
 }
 
-Json to_json(const GraphRow& row) {
+Json to_json(const GraphRecord& row) {
   Json json;
   if (!row.problem.empty()) json["problem"] = row.problem;
   json["operations"] = row.operations;
   if (!row.reason.empty()) json["reason"] = row.reason;
   json["device"] = row.device;
   std::int64_t calls = 0;
-  for (const PlanRow& plan : row.plans) calls += plan.calls;
+  for (const PlanRecord& plan : row.plans) calls += plan.calls;
   json["calls"] = calls;
   if (row.benchmark) json["benchmark"] = true;
   const Steered& steered = row.steered;
@@ -31,8 +31,8 @@ Json to_json(const GraphRow& row) {
   for (const auto& [candidate, reason] : steered.not_placed) {
     json["not_placed"].push_back({{"candidate", candidate}, {"reason", reason}});
   }
-  for (const PlanRow& plan : row.plans) {
-    Json each = to_json(plan.offer);
+  for (const PlanRecord& plan : row.plans) {
+    Json each = to_json(plan.engine_config);
     each["calls"] = plan.calls.load();
     each["made"] = plan.made.load();
     if (plan.failure.empty()) {
@@ -49,7 +49,7 @@ Json to_json(const GraphRow& row) {
   }
   for (const Query& query : row.queries) {
     Json each{{"mode", query.mode}, {"asked", query.asked}, {"offers", Json::array()}};
-    for (const Offer& offer : query.offers) each["offers"].push_back(to_json(offer));
+    for (const EngineConfig& engine_config : query.engine_configs) each["offers"].push_back(to_json(engine_config));
     json["queries"].push_back(std::move(each));
   }
   return json;
@@ -57,13 +57,13 @@ Json to_json(const GraphRow& row) {
 
 }  // namespace
 
-GraphRow& Recorder::row(std::optional<ConvProblem> parsed, const std::string& operations, const std::string& reason,
-                        const std::string& device) {
+GraphRecord& Recorder::row(std::optional<ConvProblem> parsed, const std::string& operations, const std::string& reason,
+                           const std::string& device) {
   const std::string problem = parsed ? print(*parsed) : "";
   const std::lock_guard lock(mutex_);
   auto& row = rows_[device + '\n' + (problem.empty() ? operations + '\n' + reason : problem)];
   if (row == nullptr) {
-    row = std::make_unique<GraphRow>();
+    row = std::make_unique<GraphRecord>();
     row->problem = problem;
     row->operations = operations;
     row->reason = reason;
@@ -73,31 +73,33 @@ GraphRow& Recorder::row(std::optional<ConvProblem> parsed, const std::string& op
   return *row;
 }
 
-const Operands* Recorder::operands(GraphRow& row, const Operands& operands) {
+const Operands* Recorder::operands(GraphRecord& row, const Operands& operands) {
   const std::lock_guard lock(mutex_);
   const auto same = std::find(row.operands.begin(), row.operands.end(), operands);
   return same != row.operands.end() ? &*same : &row.operands.emplace_back(operands);
 }
 
-void Recorder::asked(GraphRow& row, const std::string& mode, std::vector<Offer> offers) {
+void Recorder::asked(GraphRecord& row, const std::string& mode, std::vector<EngineConfig> engine_configs) {
   const std::lock_guard lock(mutex_);
   auto query = std::find_if(row.queries.begin(), row.queries.end(), [&](const Query& q) { return q.mode == mode; });
   if (query == row.queries.end()) query = row.queries.insert(query, {mode, {}, 0});
   ++query->asked;
-  for (Offer& offer : offers) {
-    if (std::find(query->offers.begin(), query->offers.end(), offer) == query->offers.end()) {
-      query->offers.push_back(std::move(offer));
+  for (EngineConfig& engine_config : engine_configs) {
+    if (std::find(query->engine_configs.begin(), query->engine_configs.end(), engine_config) ==
+        query->engine_configs.end()) {
+      query->engine_configs.push_back(std::move(engine_config));
     }
   }
 }
 
-PlanRow& Recorder::plan(GraphRow& row, Offer offer, std::int64_t workspace_bytes, std::string failure,
-                        std::string detail) {
+PlanRecord& Recorder::plan(GraphRecord& row, EngineConfig engine_config, std::int64_t workspace_bytes,
+                           std::string failure, std::string detail) {
   const std::lock_guard lock(mutex_);
-  const auto same = std::find_if(row.plans.begin(), row.plans.end(),
-                                 [&](const PlanRow& plan) { return plan.offer == offer && plan.failure == failure; });
-  PlanRow& plan = same != row.plans.end() ? *same : row.plans.emplace_back();
-  plan.offer = std::move(offer);
+  const auto same = std::find_if(row.plans.begin(), row.plans.end(), [&](const PlanRecord& plan) {
+    return plan.engine_config == engine_config && plan.failure == failure;
+  });
+  PlanRecord& plan = same != row.plans.end() ? *same : row.plans.emplace_back();
+  plan.engine_config = std::move(engine_config);
   plan.workspace_bytes = std::max(plan.workspace_bytes, workspace_bytes);
   plan.failure = std::move(failure);
   plan.failure_detail = std::move(detail);
@@ -105,12 +107,12 @@ PlanRow& Recorder::plan(GraphRow& row, Offer offer, std::int64_t workspace_bytes
   return plan;
 }
 
-void Recorder::substituted(PlanRow& plan, const Candidate& by) {
+void Recorder::substituted(PlanRecord& plan, const Candidate& by) {
   const std::lock_guard lock(mutex_);
   plan.substitute = print(by);
 }
 
-void Recorder::not_substituted(GraphRow& row, const Candidate& by, const std::string& reason) {
+void Recorder::not_substituted(GraphRecord& row, const Candidate& by, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   row.steered.not_placed.insert_or_assign(print(by), reason);
 }

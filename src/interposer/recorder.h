@@ -20,15 +20,15 @@
 namespace convoy::interposer {
 
 // A configuration that cuDNN's heuristics offered.
-struct Offer {
+struct EngineConfig {
   Candidate candidate;
   std::vector<std::string> notes;         // cuDNN's
   std::vector<std::string> hidden_notes;  // what known.cc says of it besides
-  friend bool operator==(const Offer&, const Offer&) = default;
+  friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
 };
 
-struct PlanRow {
-  Offer offer;
+struct PlanRecord {
+  EngineConfig engine_config;
   std::int64_t workspace_bytes = 0;
   std::string failure;         // cuDNN's status, where it could not be made; empty: it was
   std::string failure_detail;  // and its words
@@ -41,7 +41,7 @@ struct PlanRow {
 // What cuDNN's heuristics answered in one mode.
 struct Query {
   std::string mode;
-  std::vector<Offer> offers;
+  std::vector<EngineConfig> engine_configs;
   std::int64_t asked = 0;  // how often
 };
 
@@ -58,7 +58,7 @@ struct Steered {
 };
 
 // One graph on one device.
-struct GraphRow {
+struct GraphRecord {
   std::string problem;                 // the problem string; empty: it can't be expressed as one
   std::string operations;              // "CONVOLUTION_FORWARD"
   std::string reason;                  // why it has no problem string
@@ -67,7 +67,7 @@ struct GraphRow {
   std::optional<ConvProblem> parsed;   // the problem
   std::vector<Query> queries;
   Steered steered;
-  std::deque<PlanRow> plans;      // at addresses that stay
+  std::deque<PlanRecord> plans;   // at addresses that stay
   std::deque<Operands> operands;  // those of its graphs, likewise
 
   const ConvProblem* convolution() const { return parsed ? &*parsed : nullptr; }  // null: not expressed
@@ -78,17 +78,18 @@ struct GraphRow {
 class Recorder {
  public:
   // The row of a graph; the first call makes it. Rows stay until the process ends. `reason`: why there is no problem.
-  GraphRow& row(std::optional<ConvProblem> problem, const std::string& operations, const std::string& reason,
-                const std::string& device);
+  GraphRecord& row(std::optional<ConvProblem> problem, const std::string& operations, const std::string& reason,
+                   const std::string& device);
   // Where the operands of one of its graphs stay.
-  const Operands* operands(GraphRow& row, const Operands& operands);
-  void asked(GraphRow& row, const std::string& mode, std::vector<Offer> offers);
+  const Operands* operands(GraphRecord& row, const Operands& operands);
+  void asked(GraphRecord& row, const std::string& mode, std::vector<EngineConfig> engine_configs);
   // The plan of an engine configuration; those of the same configuration share a row.
-  PlanRow& plan(GraphRow& row, Offer offer, std::int64_t workspace_bytes, std::string failure, std::string detail);
+  PlanRecord& plan(GraphRecord& row, EngineConfig engine_config, std::int64_t workspace_bytes, std::string failure,
+                   std::string detail);
 
   // An engine stands in for the plan from now on; or can't, with the reason.
-  void substituted(PlanRow& plan, const Candidate& by);
-  void not_substituted(GraphRow& row, const Candidate& by, const std::string& reason);
+  void substituted(PlanRecord& plan, const Candidate& by);
+  void not_substituted(GraphRecord& row, const Candidate& by, const std::string& reason);
 
   // All of it, as text.
   std::string lines() const;
@@ -107,8 +108,8 @@ class Recorder {
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<GraphRow>> rows_;
-  std::vector<std::unique_ptr<GraphRow>> parents_;  // of the process that forked: plans may still name them
+  std::map<std::string, std::unique_ptr<GraphRecord>> rows_;
+  std::vector<std::unique_ptr<GraphRecord>> parents_;  // of the process that forked: plans may still name them
 };
 
 }  // namespace convoy::interposer

@@ -73,7 +73,7 @@ std::string Steering::forbidden(cudnnBackendDescriptor_t configuration) {
   return found == forbidden_.end() ? std::string() : found->second;
 }
 
-void Steering::failed(GraphRow& row, const Candidate& candidate, const std::string& reason) {
+void Steering::failed(GraphRecord& row, const Candidate& candidate, const std::string& reason) {
   const Candidate plain = without_automatic(candidate);
   const std::lock_guard lock(recorder_);
   Steered& steered = row.steered;
@@ -83,20 +83,21 @@ void Steering::failed(GraphRow& row, const Candidate& candidate, const std::stri
   if (std::exchange(steered.obeyed, false)) steered.disobeyed = reason;
 }
 
-void Steering::ran(const GraphRow& row, const Offer& offer) {
+void Steering::ran(const GraphRecord& row, const EngineConfig& engine_config) {
   if (!choices_.empty()) {
-    accepted(row).fetch_or(losses_of(offer.notes) | losses_of(offer.hidden_notes), std::memory_order_relaxed);
+    accepted(row).fetch_or(losses_of(engine_config.notes) | losses_of(engine_config.hidden_notes),
+                           std::memory_order_relaxed);
   }
 }
 
-std::optional<std::size_t> Steering::rule_of(const GraphRow& row) const {
+std::optional<std::size_t> Steering::rule_of(const GraphRecord& row) const {
   for (std::size_t i = 0; row.parsed && i < choices_.rules.size(); ++i) {
     if (choices_.rules[i].pattern.matches(*row.parsed, {})) return i;
   }
   return std::nullopt;
 }
 
-std::optional<cudnnStatus_t> Steering::substituted(GraphRow& row, std::size_t rule, const std::string& reason) {
+std::optional<cudnnStatus_t> Steering::substituted(GraphRecord& row, std::size_t rule, const std::string& reason) {
   if (!reason.empty()) warn_of(row, choices_.rules[rule], reason);
   const std::lock_guard lock(recorder_);
   row.steered.rule = rule;
@@ -106,13 +107,13 @@ std::optional<cudnnStatus_t> Steering::substituted(GraphRow& row, std::size_t ru
   return reason.empty() || !choices_.strict ? std::nullopt : std::optional(kRefused);
 }
 
-void Steering::warn_of(const GraphRow& row, const Rule& rule, const std::string& reason) {
+void Steering::warn_of(const GraphRecord& row, const Rule& rule, const std::string& reason) {
   const std::string_view instead = choices_.strict ? "its queries fail (strict)" : "the choice goes on without it";
   const std::string what = fmt::format("rule '{} -> {}' can't be obeyed", rule.text, print(rule.candidate));
   if (warn_once(what)) say(fmt::format("{}: {}; first for {}; {}", what, reason, row.problem, instead));
 }
 
-void Steering::measure(GraphRow& row) {
+void Steering::measure(GraphRecord& row) {
   if (row.convolution() == nullptr) return;
   if (!warn_once(fmt::format("measured {} {}", row.device, row.problem))) return;
   const std::string times = measured_times(choices_.tuner, current_device(), row.problem);
@@ -127,15 +128,15 @@ std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
   const auto raw = [&](cudnnBackendAttributeName_t name) {
     return ask.snapshot.value<cudnnBackendDescriptor_t>(name).value_or(nullptr);
   };
-  GraphRow& row = ask.row;
+  GraphRecord& row = ask.row;
   if (!choices_.tuner.empty()) measure(row);
   Question question{
       .heuristic = ask.heuristic,
       .problem = row.convolution(),
       .fallback = ask.snapshot.value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK,
       .benchmark = ask.benchmark,
-      .place = {raw(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH), raw(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP),
-                choices_.filters.sm_count},
+      .target = {raw(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH), raw(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP),
+                 choices_.filters.sm_count},
       .known = choices_.find(row.device, version_, row.problem),
       .rule = {},
       .failed = {}};
@@ -160,7 +161,7 @@ std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
 }
 
 // Into the record, and what the user must know onto standard error.
-void Steering::note(GraphRow& row, const Question& question, const Decision& decision) {
+void Steering::note(GraphRecord& row, const Question& question, const Decision& decision) {
   const std::string_view instead = choices_.strict ? "its queries fail (strict)" : "the choice goes on without it";
   if (decision.none_permitted) {
     const std::string what =
@@ -183,7 +184,7 @@ void Steering::note(GraphRow& row, const Question& question, const Decision& dec
   steered.adds = decision.adds;
   if (question.fallback || decision.entries.empty()) return;
   const Listed& first = decision.entries.front();
-  steered.first = without_automatic(first.offer.candidate);
+  steered.first = without_automatic(first.engine_config.candidate);
   steered.reordered = first.index != 0;
 }
 
@@ -207,8 +208,8 @@ Answered Steering::count_behind(const Ask& ask) {
 
 Answered Steering::fill_behind(const Ask& ask, const Decision& decision) {
   std::int64_t made = 0;
-  const Candidate candidate = decision.entries.front().offer.candidate;
-  if (auto parts = configure(ask.configurations[0], decision.place, candidate); parts.ok()) {
+  const Candidate candidate = decision.entries.front().engine_config.candidate;
+  if (auto parts = configure(ask.configurations[0], decision.target, candidate); parts.ok()) {
     keep(ask.configurations[0], *std::move(parts));
     made = 1;
   } else {  // though it could be a moment ago
@@ -230,8 +231,8 @@ Answered Steering::fill(const Ask& ask, Decision& decision) {
   const auto wanted = [&] { return std::min(static_cast<std::size_t>(ask.requested), entries.size()); };
   for (std::size_t place = 0; place < wanted();) {
     if (entries[place].index < 0) {
-      const Candidate candidate = entries[place].offer.candidate;
-      auto parts = configure(ask.configurations[place], decision.place, candidate);
+      const Candidate candidate = entries[place].engine_config.candidate;
+      auto parts = configure(ask.configurations[place], decision.target, candidate);
       if (!parts.ok()) {  // though it could be a moment ago
         entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(place));
         const std::lock_guard lock(recorder_);

@@ -25,7 +25,7 @@ namespace convoy::interposer {
 struct Ask {
   cudnnBackendDescriptor_t heuristic;
   const Snapshot& snapshot;                  // of the heuristic
-  GraphRow& row;                             // of its graph
+  GraphRecord& row;                          // of its graph
   std::int64_t requested;                    // 0: how many there are
   cudnnBackendDescriptor_t* configurations;  // so many; null: none
   bool benchmark;                            // the program times what it is offered
@@ -54,16 +54,16 @@ class Steering {
   std::optional<Answered> answer(const Ask& ask);
 
   // The rule that the graph obeys, if any: the first that matches.
-  std::optional<std::size_t> rule_of(const GraphRow& row) const;
+  std::optional<std::size_t> rule_of(const GraphRecord& row) const;
   // What became of one that names an engine which the program is not offered; an empty `reason`: it stands in for a
   // plan. What cuDNN's plan is to answer instead: nothing, unless strict.
-  std::optional<cudnnStatus_t> substituted(GraphRow& row, std::size_t rule, const std::string& reason);
+  std::optional<cudnnStatus_t> substituted(GraphRecord& row, std::size_t rule, const std::string& reason);
 
   // A plan could not be built: if it is of what was put first, it is not put first again.
-  void failed(GraphRow& row, const Candidate& candidate, const std::string& reason);
+  void failed(GraphRecord& row, const Candidate& candidate, const std::string& reason);
 
   // A plan of it ran: the program's own filters let pass what it loses.
-  void ran(const GraphRow& row, const Offer& offer);
+  void ran(const GraphRecord& row, const EngineConfig& engine_config);
 
   // The filter that takes away a configuration that was offered all the same; empty: none.
   std::string forbidden(cudnnBackendDescriptor_t configuration);
@@ -83,15 +83,15 @@ class Steering {
  private:
   std::shared_ptr<Decision> decision_for(const Ask& ask);
   // What plans that ran lose, for its f32 problems or for the others: PyTorch filters TF32 for f32 alone.
-  std::atomic<unsigned>& accepted(const GraphRow& row) { return accepted_[row.is_f32() ? 0 : 1]; }
-  void note(GraphRow& row, const Question& question, const Decision& decision);
-  void warn_of(const GraphRow& row, const Rule& rule, const std::string& reason);
+  std::atomic<unsigned>& accepted(const GraphRecord& row) { return accepted_[row.is_f32() ? 0 : 1]; }
+  void note(GraphRecord& row, const Question& question, const Decision& decision);
+  void warn_of(const GraphRecord& row, const Rule& rule, const std::string& reason);
   Answered fill(const Ask& ask, Decision& decision);
   Answered count_behind(const Ask& ask);
   Answered fill_behind(const Ask& ask, const Decision& decision);
   bool warn_once(const std::string& key);
   // Has the problem measured, once, where somebody does that; the program waits.
-  void measure(GraphRow& row);
+  void measure(GraphRecord& row);
   void keep(cudnnBackendDescriptor_t raw, std::shared_ptr<void> what);
   std::shared_ptr<void> kept(cudnnBackendDescriptor_t raw);
 

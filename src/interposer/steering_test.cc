@@ -62,7 +62,7 @@ class Program {
       answered_ = count.has_value();
       if (!count) {  // nothing to say
         for (const auto& each : heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 64)) {
-          got.push_back(offer_of(each.raw(), nullptr).candidate);
+          got.push_back(engine_config_of(each.raw(), nullptr).candidate);
         }
         return got;
       }
@@ -77,7 +77,7 @@ class Program {
     const auto answered = steering_.answer({heuristic.raw(), *snapshot, row_, *places, raw.data()});
     if (!answered || answered->status != CUDNN_STATUS_SUCCESS) return std::nullopt;
     EXPECT_LE(answered->count, *places);
-    for (std::int64_t i = 0; i < answered->count; ++i) got.push_back(offer_of(raw[i], nullptr).candidate);
+    for (std::int64_t i = 0; i < answered->count; ++i) got.push_back(engine_config_of(raw[i], nullptr).candidate);
     for (const Raw each : raw) steering_.forget(each);
     steering_.forget(heuristic.raw());
     descriptors_.destroyed(heuristic.raw());
@@ -97,7 +97,7 @@ class Program {
   Descriptors descriptors_;
   Recorder recorder_;
   Steering steering_;
-  GraphRow& row_;
+  GraphRecord& row_;
   const cuda::CudnnApi& api_;
   bool answered_ = false;
 };
@@ -274,11 +274,11 @@ TEST_F(SteeringOnCudnn, HiddenNotesAreRecorded) {
   const auto parts =
       configure(configuration.raw(), {graph.descriptor().raw(), properties.raw(), {}}, {"cudnn.eng68", {}});
   if (!parts.ok()) GTEST_SKIP() << "skipped: " << parts.error().message;
-  const Offer offer = offer_of(configuration.raw(), &problem);
-  EXPECT_EQ(offer.candidate.engine, "cudnn.eng68");
-  EXPECT_EQ(offer.hidden_notes, std::vector<std::string>{"DOWN_CONVERT_INPUTS"});
+  const EngineConfig engine_config = engine_config_of(configuration.raw(), &problem);
+  EXPECT_EQ(engine_config.candidate.engine, "cudnn.eng68");
+  EXPECT_EQ(engine_config.hidden_notes, std::vector<std::string>{"DOWN_CONVERT_INPUTS"});
   Recorder recorder;
-  recorder.plan(recorder.row(problem, "CONVOLUTION_BACKWARD_FILTER", "", kDevice), offer, 0, "", "");
+  recorder.plan(recorder.row(problem, "CONVOLUTION_BACKWARD_FILTER", "", kDevice), engine_config, 0, "", "");
   EXPECT_NE(recorder.lines().find(R"("hidden_notes":["DOWN_CONVERT_INPUTS"])"), std::string::npos) << recorder.lines();
 }
 

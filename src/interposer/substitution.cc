@@ -72,7 +72,7 @@ const KnownTime* fastest(const std::vector<KnownTime>& known) {
 
 }  // namespace
 
-const Substitute& Substitution::ready(const GraphRow& row, const Candidate& candidate, MathMode math) {
+const Substitute& Substitution::ready(const GraphRecord& row, const Candidate& candidate, MathMode math) {
   const std::string problem = row.problem + (math == MathMode::strict ? "" : fmt::format(":math={}", name_of(math)));
   const std::string name = print(candidate);
   const auto [found, is_new] = substitutes_.try_emplace(fmt::format("{}\t{}\t{}", current_device(), problem, name));
@@ -95,7 +95,7 @@ const Substitute& Substitution::ready(const GraphRow& row, const Candidate& cand
   return substitute;
 }
 
-std::string Substitution::unfit(const Substitute& substitute, const Offer& replaced) const {
+std::string Substitution::unfit(const Substitute& substitute, const EngineConfig& replaced) const {
   if (substitute.plan == nullptr) return "it could not be made ready: " + substitute.reason;
   if (substitute.failed) return "it failed when it ran";
   const std::string filter = choices_.filters.forbids(substitute.candidate, substitute.notes,
@@ -108,14 +108,14 @@ std::string Substitution::unfit(const Substitute& substitute, const Offer& repla
 }
 
 const StandIn* Substitution::put(const Replaceable& plan, const Substitute& substitute) {
-  if (plan.timed) carriers_.insert_or_assign(&plan.row, plan.plan.offer.candidate);
+  if (plan.timed) carriers_.insert_or_assign(&plan.row, plan.plan.engine_config.candidate);
   fast_path.substituting.store(true, std::memory_order_relaxed);
   return &stand_ins_.emplace_back(StandIn{&substitute, plan.operands, plan.row, plan.plan});
 }
 
 const StandIn* Substitution::choose(const Replaceable& plan, const std::vector<KnownTime>& cudnns,
                                     std::vector<KnownTime> substitutes) {
-  const Candidate replaced = without_automatic(plan.plan.offer.candidate);
+  const Candidate replaced = without_automatic(plan.plan.engine_config.candidate);
   const KnownTime* best = fastest(cudnns);
   std::optional<double> compared = seconds_of(cudnns, replaced);
   if (plan.timed && best != nullptr) compared = std::min(best->seconds, compared.value_or(kInfinity));
@@ -135,12 +135,12 @@ const StandIn* Substitution::choose(const Replaceable& plan, const std::vector<K
     }
     if (plan.timed) {
       const auto carrier = carriers_.find(&plan.row);
-      if (carrier != carriers_.end() && carrier->second != plan.plan.offer.candidate) break;
+      if (carrier != carriers_.end() && carrier->second != plan.plan.engine_config.candidate) break;
       // Where it is in doubt, the program's timing is to decide between it and the best that cuDNN has.
       if (best->candidate == replaced && known.seconds > kClearly * best->seconds) break;
     }
     const Substitute& substitute = ready(plan.row, known.candidate, known.math);
-    std::string reason = unfit(substitute, plan.plan.offer);
+    std::string reason = unfit(substitute, plan.plan.engine_config);
     if (reason.empty()) {
       chosen = put(plan, substitute);
       break;
@@ -158,9 +158,9 @@ Result<const StandIn*> Substitution::obey(const Replaceable& plan, const Candida
   {
     const std::lock_guard lock(mutex_);
     // As the plan does it, whose configuration says whether it uses TF32.
-    const bool tf32 = plan.row.is_f32() && std::ranges::count(plan.plan.offer.notes, "TENSOR_CORE") > 0;
+    const bool tf32 = plan.row.is_f32() && std::ranges::count(plan.plan.engine_config.notes, "TENSOR_CORE") > 0;
     const Substitute& substitute = ready(plan.row, wanted, tf32 ? MathMode::tf32 : MathMode::strict);
-    if (std::string reason = unfit(substitute, plan.plan.offer); !reason.empty())
+    if (std::string reason = unfit(substitute, plan.plan.engine_config); !reason.empty())
       return Error{ErrorCode::unsupported, reason};
     chosen = put(plan, substitute);
   }

@@ -34,14 +34,14 @@ struct Substitute {
 struct StandIn {
   const Substitute* substitute;
   Operands operands;
-  GraphRow& row;
-  PlanRow& plan;
+  GraphRecord& row;
+  PlanRecord& plan;
 };
 
 // What a plan is that a substitute may stand in for.
 struct Replaceable {
-  GraphRow& row;
-  PlanRow& plan;
+  GraphRecord& row;
+  PlanRecord& plan;
   const Operands& operands;
   bool timed =
       false;  // the program times several plans: one of them carries the substitute, so that its timing decides
@@ -69,9 +69,9 @@ class Substitution {
   void unlock() { mutex_.unlock(); }
 
  private:
-  const Substitute& ready(const GraphRow& row, const Candidate& candidate, MathMode math);
+  const Substitute& ready(const GraphRecord& row, const Candidate& candidate, MathMode math);
   // Why it can't serve in place of a plan; empty: it can.
-  std::string unfit(const Substitute& substitute, const Offer& replaced) const;
+  std::string unfit(const Substitute& substitute, const EngineConfig& replaced) const;
   const StandIn* put(const Replaceable& plan, const Substitute& substitute);
 
   const Choices& choices_;
@@ -79,7 +79,7 @@ class Substitution {
   std::mutex mutex_;
   std::map<std::string, Substitute> substitutes_;  // by device, problem and candidate
   std::deque<StandIn> stand_ins_;
-  std::map<const GraphRow*, Candidate> carriers_;  // of rows that are timed: the configuration whose plans carry it
+  std::map<const GraphRecord*, Candidate> carriers_;  // of rows that are timed: the configuration whose plans carry it
 };
 
 }  // namespace convoy::interposer

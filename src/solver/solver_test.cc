@@ -33,12 +33,12 @@ Edges edges_of_kind(Random& random, int kind, int nodes) {
   }
 }
 
-struct Way {
+struct Variant {
   const char* name;
   Options options;
 };
 
-std::vector<Way> ways() {
+std::vector<Variant> ways() {
   const Rules none{.r1 = false, .r2 = false, .separable = false, .dominance = false};
   return {
       {"automatic", {}},
@@ -55,7 +55,7 @@ std::vector<Way> ways() {
 
 void expect_optimum(const Problem& problem, const std::string& where) {
   const double optimum = testing::brute_force(problem);
-  for (const Way& way : ways()) {
+  for (const Variant& way : ways()) {
     const auto solution = solve(problem, way.options);
     if (optimum == kForbidden) {
       ASSERT_FALSE(solution.ok()) << where << way.name;
@@ -188,7 +188,7 @@ TEST(Solver, NamesWhatIsNotAllowed) {
   Problem triangle;
   for (int node = 0; node < 3; ++node) (void)triangle.add_node({0, 0});
   for (const auto& [a, b] : testing::cycle(3)) (void)triangle.add_edge(a, b, {kForbidden, 0, 0, kForbidden});
-  for (const Way& way : ways()) EXPECT_FALSE(solve(triangle, way.options).ok()) << way.name;
+  for (const Variant& way : ways()) EXPECT_FALSE(solve(triangle, way.options).ok()) << way.name;
 }
 
 TEST(Solver, TablesBeyondTheLimitAreAnError) {

@@ -12,7 +12,7 @@ const LibraryNames& cublaslt_names() {
   return *kept;
 }
 
-LoadedApi<CublasLtApi> load_cublaslt(const std::vector<LibraryPlace>& places) {
+LoadedApi<CublasLtApi> load_cublaslt(const std::vector<LibrarySource>& places) {
   LoadedApi<CublasLtApi> loaded;
   loaded.report = search_library(
       std::string(cublaslt_names().name), places, [&](const SharedLibrary& library) -> Result<std::string> {

@@ -66,6 +66,6 @@ Result<const CublasLtApi*> cublaslt();
 const LibraryReport& cublaslt_report();
 
 const LibraryNames& cublaslt_names();
-LoadedApi<CublasLtApi> load_cublaslt(const std::vector<LibraryPlace>& places);
+LoadedApi<CublasLtApi> load_cublaslt(const std::vector<LibrarySource>& places);
 
 }  // namespace convoy::cuda

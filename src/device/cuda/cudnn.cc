@@ -43,7 +43,7 @@ const LibraryNames& cudnn_names() {
   return *kept;
 }
 
-LoadedApi<CudnnApi> load_cudnn(const std::vector<LibraryPlace>& places) {
+LoadedApi<CudnnApi> load_cudnn(const std::vector<LibrarySource>& places) {
   LoadedApi<CudnnApi> loaded;
   loaded.report =
       search_library(std::string(cudnn_names().name), places, [&](const SharedLibrary& library) -> Result<std::string> {
@@ -76,14 +76,14 @@ LoadedApi<CudnnApi> load_cudnn(const std::vector<LibraryPlace>& places) {
 
 namespace {
 
-LibraryPlace& preferred() {
-  static auto* const place = new LibraryPlace;
+LibrarySource& preferred() {
+  static auto* const place = new LibrarySource;
   return *place;
 }
 
-std::vector<LibraryPlace> places() {
+std::vector<LibrarySource> places() {
   const Surroundings around = surroundings(cudnn_names());
-  std::vector<LibraryPlace> all = library_places(cudnn_names(), around);
+  std::vector<LibrarySource> all = library_places(cudnn_names(), around);
   if (around.chosen.empty() && !preferred().file.empty()) all.insert(all.begin(), preferred());
   return all;
 }

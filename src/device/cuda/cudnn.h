@@ -55,6 +55,6 @@ const LibraryReport& cudnn_report();
 void prefer_cudnn(std::string from, std::string file);
 
 const LibraryNames& cudnn_names();
-LoadedApi<CudnnApi> load_cudnn(const std::vector<LibraryPlace>& places);
+LoadedApi<CudnnApi> load_cudnn(const std::vector<LibrarySource>& places);
 
 }  // namespace convoy::cuda

@@ -13,7 +13,7 @@ const LibraryNames& driver_names() {
   return *kept;
 }
 
-LoadedApi<DriverApi> load_driver(const std::vector<LibraryPlace>& places) {
+LoadedApi<DriverApi> load_driver(const std::vector<LibrarySource>& places) {
   LoadedApi<DriverApi> loaded;
   loaded.report = search_library(
       std::string(driver_names().name), places, [&](const SharedLibrary& library) -> Result<std::string> {

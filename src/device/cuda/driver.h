@@ -59,6 +59,6 @@ const LibraryReport& driver_report();
 
 // Unkept parts of driver(), for tests.
 const LibraryNames& driver_names();
-LoadedApi<DriverApi> load_driver(const std::vector<LibraryPlace>& places);
+LoadedApi<DriverApi> load_driver(const std::vector<LibrarySource>& places);
 
 }  // namespace convoy::cuda

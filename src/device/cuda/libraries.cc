@@ -61,7 +61,7 @@ std::vector<std::string> library_folders(const std::string& packages) {
   return folders;
 }
 
-void add_folder(std::vector<LibraryPlace>& places, const LibraryNames& library, const std::string& from,
+void add_folder(std::vector<LibrarySource>& places, const LibraryNames& library, const std::string& from,
                 const std::string& folder) {
   for (const std::string& soname : library.sonames) {
     std::string file = (fs::path(folder) / soname).string();
@@ -80,7 +80,7 @@ void add_folder(std::vector<LibraryPlace>& places, const LibraryNames& library, 
   }
 }
 
-void add_chosen(std::vector<LibraryPlace>& places, const LibraryNames& library, const std::string& chosen) {
+void add_chosen(std::vector<LibrarySource>& places, const LibraryNames& library, const std::string& chosen) {
   const std::string from(describe(library.variable).name);
   std::error_code error;
   if (chosen == "off") {
@@ -157,8 +157,8 @@ Surroundings surroundings(const LibraryNames& library) {
   return around;
 }
 
-std::vector<LibraryPlace> library_places(const LibraryNames& library, const Surroundings& around) {
-  std::vector<LibraryPlace> places;
+std::vector<LibrarySource> library_places(const LibraryNames& library, const Surroundings& around) {
+  std::vector<LibrarySource> places;
   if (!around.chosen.empty()) {
     add_chosen(places, library, around.chosen);
     return places;
@@ -184,7 +184,7 @@ std::vector<LibraryPlace> library_places(const LibraryNames& library, const Surr
   for (const std::string& folder : around.folders) add_folder(places, library, "installed", folder);
   // A file may be reached in several ways, by links too; the first counts.
   std::vector<std::string> seen;
-  std::erase_if(places, [&](const LibraryPlace& place) {
+  std::erase_if(places, [&](const LibrarySource& place) {
     std::error_code error;
     const fs::path real = place.file.find('/') == std::string::npos ? fs::path() : fs::canonical(place.file, error);
     if (real.empty()) return false;

@@ -44,7 +44,7 @@ struct Surroundings {
 Surroundings surroundings(const LibraryNames& library);
 
 // The places in the order of the search.
-std::vector<LibraryPlace> library_places(const LibraryNames& library, const Surroundings& around);
+std::vector<LibrarySource> library_places(const LibraryNames& library, const Surroundings& around);
 
 // The folders of a list like PATH, without empty entries.
 std::vector<std::string> split_folders(std::string_view text);

@@ -61,9 +61,9 @@ class ScopedVariable {  // sets one, and takes it back
   bool had_;
 };
 
-std::vector<std::string> files_of(const std::vector<LibraryPlace>& places) {
+std::vector<std::string> files_of(const std::vector<LibrarySource>& places) {
   std::vector<std::string> files;
-  for (const LibraryPlace& place : places) files.push_back(place.file);
+  for (const LibrarySource& place : places) files.push_back(place.file);
   return files;
 }
 

@@ -13,7 +13,7 @@ const LibraryNames& nvml_names() {
   return *kept;
 }
 
-LoadedApi<NvmlApi> load_nvml(const std::vector<LibraryPlace>& places) {
+LoadedApi<NvmlApi> load_nvml(const std::vector<LibrarySource>& places) {
   LoadedApi<NvmlApi> loaded;
   loaded.report =
       search_library(std::string(nvml_names().name), places, [&](const SharedLibrary& library) -> Result<std::string> {

@@ -31,6 +31,6 @@ Result<const NvmlApi*> nvml();
 const LibraryReport& nvml_report();
 
 const LibraryNames& nvml_names();
-LoadedApi<NvmlApi> load_nvml(const std::vector<LibraryPlace>& places);
+LoadedApi<NvmlApi> load_nvml(const std::vector<LibrarySource>& places);
 
 }  // namespace convoy::cuda

@@ -25,7 +25,7 @@ const LibraryNames& nvrtc_names() {
   return *kept;
 }
 
-LoadedApi<NvrtcApi> load_nvrtc(const std::vector<LibraryPlace>& places) {
+LoadedApi<NvrtcApi> load_nvrtc(const std::vector<LibrarySource>& places) {
   LoadedApi<NvrtcApi> loaded;
   loaded.report =
       search_library(std::string(nvrtc_names().name), places, [&](const SharedLibrary& library) -> Result<std::string> {

@@ -28,6 +28,6 @@ Result<const NvrtcApi*> nvrtc();
 const LibraryReport& nvrtc_report();
 
 const LibraryNames& nvrtc_names();
-LoadedApi<NvrtcApi> load_nvrtc(const std::vector<LibraryPlace>& places);
+LoadedApi<NvrtcApi> load_nvrtc(const std::vector<LibrarySource>& places);
 
 }  // namespace convoy::cuda

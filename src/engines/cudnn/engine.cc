@@ -53,13 +53,13 @@ class BackendEngine final : public Engine,
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
     if (auto refusal = outside_limits(problem, *request.cuda)) return refusal;
-    const auto pieces = surveyed_pieces(problem, *request.cuda, request.target_sms);
+    const auto pieces = surveyed_sub_problems(problem, *request.cuda, request.target_sms);
     if (!pieces) {
       if (pieces.error().code == ErrorCode::unsupported) return Refusal{RefusalCode::size, pieces.error().message};
       return no_cudnn(pieces.error());
     }
     const Survey* asked = nullptr;
-    for (const SurveyedPiece& piece : *pieces) {
+    for (const SurveyedSubProblem& piece : *pieces) {
       if (piece.survey.get() == asked) continue;
       asked = piece.survey.get();
       if (auto refusal = piece.survey->refusal(index_)) {
@@ -184,7 +184,7 @@ std::span<const Engine* const> engines() {
 Result<std::vector<Candidate>> heuristic_candidates(const ConvProblem& problem, const PlanRequest& request) {
   if (!request.cuda) return Error{ErrorCode::invalid_argument, "device=cpu: cuDNN's heuristics choose for a GPU"};
   if (auto refusal = outside_limits(problem, *request.cuda)) return Error{ErrorCode::unsupported, refusal->reason};
-  CONVOY_TRY(const auto pieces, surveyed_pieces(problem, *request.cuda, request.target_sms));
+  CONVOY_TRY(const auto pieces, surveyed_sub_problems(problem, *request.cuda, request.target_sms));
   if (pieces.size() > 1) return Error{ErrorCode::unsupported, "the problem is run in pieces"};
   const auto& refusal = pieces.front().survey->refusal();
   if (refusal) return Error{ErrorCode::unsupported, refusal->reason};

@@ -62,7 +62,7 @@ const void* advanced(const void* pointer, std::int64_t elements, DataType type) 
 }
 
 // Pointers of one piece.
-ConvArgs args_of(const ConvArgs& args, const ConvProblem& problem, const Piece& piece) {
+ConvArgs args_of(const ConvArgs& args, const ConvProblem& problem, const SubProblem& piece) {
   ConvArgs part = args;
   part.x = advanced(args.x, piece.x, problem.x.type);
   part.w = advanced(args.w, piece.w, problem.w.type);
@@ -119,7 +119,7 @@ Result<void> check_pointers(const ConvProblem& p, const ConvArgs& args) {
 class BackendPlan final : public ConvPlan, public HasStages, public HasPlanJson {
  public:
   struct Part {
-    Piece piece;
+    SubProblem piece;
     std::shared_ptr<PlanPool> pool;
   };
 
@@ -228,11 +228,11 @@ Result<void> stays_within(const ConvPlan& plan, const ConvProblem& problem, cons
 
 }  // namespace
 
-Result<std::vector<SurveyedPiece>> surveyed_pieces(const ConvProblem& problem, const CudaDevice& device,
-                                                   int target_sms) {
-  CONVOY_TRY(std::vector<Piece> pieces, split(problem, kMostElements));
-  std::vector<SurveyedPiece> surveyed;
-  for (Piece& piece : pieces) {
+Result<std::vector<SurveyedSubProblem>> surveyed_sub_problems(const ConvProblem& problem, const CudaDevice& device,
+                                                              int target_sms) {
+  CONVOY_TRY(std::vector<SubProblem> pieces, split(problem, kMostElements));
+  std::vector<SurveyedSubProblem> surveyed;
+  for (SubProblem& piece : pieces) {
     CONVOY_TRY(auto asked, survey(piece.problem, device, target_sms));
     surveyed.push_back({std::move(piece), std::move(asked)});
   }
@@ -242,19 +242,19 @@ Result<std::vector<SurveyedPiece>> surveyed_pieces(const ConvProblem& problem, c
 Result<std::shared_ptr<Survey>> first_survey(const ConvProblem& problem, const CudaDevice& device, int target_sms) {
   const auto is_small = [](const TensorDesc& desc) { return desc.storage_elements() <= kMostElements; };
   if (is_small(problem.x) && is_small(problem.w) && is_small(problem.y)) return survey(problem, device, target_sms);
-  CONVOY_TRY(const auto pieces, surveyed_pieces(problem, device, target_sms));
+  CONVOY_TRY(const auto pieces, surveyed_sub_problems(problem, device, target_sms));
   return pieces.front().survey;
 }
 
 Result<std::unique_ptr<ConvPlan>> make_backend_plan(const ConvProblem& problem, std::string engine, std::int64_t index,
                                                     const KnobValues& knobs, const PlanRequest& request) {
   CONVOY_TRY(const Api* api, cuda::cudnn());
-  CONVOY_TRY(std::vector<SurveyedPiece> pieces, surveyed_pieces(problem, *request.cuda, request.target_sms));
+  CONVOY_TRY(std::vector<SurveyedSubProblem> pieces, surveyed_sub_problems(problem, *request.cuda, request.target_sms));
   Survey& first = *pieces.front().survey;
   Candidate candidate{std::move(engine), first.default_knobs(index)};
   for (KnobValue& knob : candidate.knobs) knob.value = knob_or(knobs, knob.name, *knob.value.number());
   std::vector<BackendPlan::Part> parts;
-  for (SurveyedPiece& each : pieces) {
+  for (SurveyedSubProblem& each : pieces) {
     const auto same = std::find_if(parts.begin(), parts.end(), [&](const BackendPlan::Part& part) {
       return &part.pool->survey() == each.survey.get();
     });

@@ -12,14 +12,14 @@
 namespace convoy::cudnn {
 
 // A piece of the problem and what cuDNN knows of it; pieces of equal problems share a survey.
-struct SurveyedPiece {
-  Piece piece;
+struct SurveyedSubProblem {
+  SubProblem piece;
   std::shared_ptr<Survey> survey;
 };
 
 // The pieces of a problem: one where nothing has to be split. Errors: there is no cuDNN; it can't be split.
-Result<std::vector<SurveyedPiece>> surveyed_pieces(const ConvProblem& problem, const CudaDevice& device,
-                                                   int target_sms);
+Result<std::vector<SurveyedSubProblem>> surveyed_sub_problems(const ConvProblem& problem, const CudaDevice& device,
+                                                              int target_sms);
 // The survey of the first of them, which speaks for all that looks at one. Quick for problems that need no cutting.
 Result<std::shared_ptr<Survey>> first_survey(const ConvProblem& problem, const CudaDevice& device, int target_sms);
 

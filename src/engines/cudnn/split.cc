@@ -15,7 +15,7 @@ std::string range(std::string_view what, std::int64_t begin, std::int64_t end) {
   return fmt::format("{} {}-{}", what, begin, end - 1);
 }
 
-void name(Piece& piece, const std::string& where) { piece.where += (piece.where.empty() ? "" : ", ") + where; }
+void name(SubProblem& piece, const std::string& where) { piece.where += (piece.where.empty() ? "" : ", ") + where; }
 
 // The pointers of a piece start where its views do.
 std::int64_t largest_power(std::int64_t bytes, std::int64_t most) {
@@ -28,7 +28,7 @@ void move(TensorDesc& desc, std::int64_t& offset, std::int64_t elements) {
   desc.alignment = largest_power(elements * static_cast<std::int64_t>(size_of(desc.type)), desc.alignment);
 }
 
-void cut_batch(Piece& piece, std::int64_t begin, std::int64_t end) {
+void cut_batch(SubProblem& piece, std::int64_t begin, std::int64_t end) {
   ConvProblem& p = piece.problem;
   p.x.dims[0] = p.y.dims[0] = end - begin;
   move(p.x, piece.x, begin * p.x.strides[0]);
@@ -36,7 +36,7 @@ void cut_batch(Piece& piece, std::int64_t begin, std::int64_t end) {
   name(piece, range("batch", begin, end));
 }
 
-void cut_groups(Piece& piece, std::int64_t begin, std::int64_t end) {
+void cut_groups(SubProblem& piece, std::int64_t begin, std::int64_t end) {
   ConvProblem& p = piece.problem;
   const std::int64_t c = p.in_channels() / p.groups, k = p.out_channels() / p.groups;
   p.groups = end - begin;
@@ -50,7 +50,7 @@ void cut_groups(Piece& piece, std::int64_t begin, std::int64_t end) {
 }
 
 // Rows [begin, end) of y (fprop, wgrad) and the rows of x under their windows.
-void cut_rows_of_y(Piece& piece, std::int64_t begin, std::int64_t end) {
+void cut_rows_of_y(SubProblem& piece, std::int64_t begin, std::int64_t end) {
   ConvProblem& p = piece.problem;
   const std::int64_t reach = p.dilation[0] * (p.w.dims[2] - 1);
   const std::int64_t first = begin * p.stride[0] - p.pre_padding[0];
@@ -68,7 +68,7 @@ void cut_rows_of_y(Piece& piece, std::int64_t begin, std::int64_t end) {
 }
 
 // Rows [begin, end) of x (dgrad) and the rows of y whose windows meet them.
-void cut_rows_of_x(Piece& piece, std::int64_t begin, std::int64_t end) {
+void cut_rows_of_x(SubProblem& piece, std::int64_t begin, std::int64_t end) {
   ConvProblem& p = piece.problem;
   const std::int64_t stride = p.stride[0], pad = p.pre_padding[0], rows = p.y.dims[2];
   const std::int64_t reach = p.dilation[0] * (p.w.dims[2] - 1);
@@ -86,7 +86,7 @@ void cut_rows_of_x(Piece& piece, std::int64_t begin, std::int64_t end) {
 
 struct Cut {
   std::int64_t size;  // of what is cut
-  void (*apply)(Piece& piece, std::int64_t begin, std::int64_t end);
+  void (*apply)(SubProblem& piece, std::int64_t begin, std::int64_t end);
   bool accumulates;  // pieces add to the same out
 };
 
@@ -96,11 +96,11 @@ bool may_accumulate(const ConvProblem& p) {
          size_of(p.out().type) >= 4;
 }
 
-std::vector<Piece> pieces_of(const Piece& whole, const Cut& cut, std::int64_t parts) {
-  std::vector<Piece> pieces;
+std::vector<SubProblem> sub_problems_of(const SubProblem& whole, const Cut& cut, std::int64_t parts) {
+  std::vector<SubProblem> pieces;
   const std::int64_t step = (cut.size + parts - 1) / parts;  // all alike but for the last: few different problems
   for (std::int64_t begin = 0; begin < cut.size; begin += step) {
-    Piece piece = whole;
+    SubProblem piece = whole;
     cut.apply(piece, begin, std::min(begin + step, cut.size));
     if (cut.accumulates && begin > 0) piece.problem.beta = 1;
     pieces.push_back(std::move(piece));
@@ -108,14 +108,14 @@ std::vector<Piece> pieces_of(const Piece& whole, const Cut& cut, std::int64_t pa
   return pieces;
 }
 
-std::int64_t widest(const std::vector<Piece>& pieces) {
+std::int64_t widest(const std::vector<SubProblem>& pieces) {
   std::int64_t most = 0;
-  for (const Piece& piece : pieces) most = std::max(most, span(piece.problem));
+  for (const SubProblem& piece : pieces) most = std::max(most, span(piece.problem));
   return most;
 }
 
 // The pieces of a whole that is too big, by the first cut that helps; nothing where none does.
-std::vector<Piece> cut_once(const Piece& whole, std::int64_t most_elements) {
+std::vector<SubProblem> cut_once(const SubProblem& whole, std::int64_t most_elements) {
   const ConvProblem& p = whole.problem;
   const bool sums = p.pass == Pass::wgrad;
   std::vector<Cut> cuts;
@@ -130,14 +130,14 @@ std::vector<Piece> cut_once(const Piece& whole, std::int64_t most_elements) {
     if (cut.size < 2) continue;
     // The fewest parts that suffice, else as many as there are if that is at least better: another cut may follow.
     std::int64_t parts = std::min(cut.size, (span(p) + most_elements - 1) / most_elements);
-    std::vector<Piece> pieces = pieces_of(whole, cut, parts);
+    std::vector<SubProblem> pieces = sub_problems_of(whole, cut, parts);
     while (widest(pieces) > most_elements && parts < cut.size) {
       parts = std::min(cut.size, parts + std::max<std::int64_t>(parts / 4, 1));
-      pieces = pieces_of(whole, cut, parts);
+      pieces = sub_problems_of(whole, cut, parts);
     }
     // Padding wider than the filter gives pieces without data, which are no valid problems.
     const bool valid =
-        std::all_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return validate(piece.problem).ok(); });
+        std::all_of(pieces.begin(), pieces.end(), [](const SubProblem& piece) { return validate(piece.problem).ok(); });
     if (valid && widest(pieces) < span(p)) return pieces;
   }
   return {};
@@ -145,18 +145,18 @@ std::vector<Piece> cut_once(const Piece& whole, std::int64_t most_elements) {
 
 }  // namespace
 
-Result<std::vector<Piece>> split(const ConvProblem& problem, std::int64_t most_elements) {
-  std::vector<Piece> done;
-  std::vector<Piece> todo;
+Result<std::vector<SubProblem>> split(const ConvProblem& problem, std::int64_t most_elements) {
+  std::vector<SubProblem> done;
+  std::vector<SubProblem> todo;
   todo.push_back({.problem = problem});
   while (!todo.empty()) {
-    Piece piece = std::move(todo.back());
+    SubProblem piece = std::move(todo.back());
     todo.pop_back();
     if (span(piece.problem) <= most_elements) {
       done.push_back(std::move(piece));
       continue;
     }
-    std::vector<Piece> parts = cut_once(piece, most_elements);
+    std::vector<SubProblem> parts = cut_once(piece, most_elements);
     if (parts.empty()) {
       return Error{
           ErrorCode::unsupported,

@@ -10,7 +10,7 @@
 namespace convoy::cudnn {
 
 // A part of a problem, as a problem with views of its tensors. Run in order, the pieces compute the whole.
-struct Piece {
+struct SubProblem {
   ConvProblem problem;
   std::int64_t x = 0, w = 0, y = 0;  // offsets of its tensors, in elements
   std::int64_t channel = 0;          // its first output channel: offset of bias and scales
@@ -22,6 +22,6 @@ struct Piece {
 // padding), groups. wgrad sums over batch and space: there the pieces after the first add to out (beta = 1), which
 // needs an out of 32 bits or more and no epilogue. Error (unsupported): none of these cuts makes the tensors small
 // enough.
-Result<std::vector<Piece>> split(const ConvProblem& problem, std::int64_t most_elements);
+Result<std::vector<SubProblem>> split(const ConvProblem& problem, std::int64_t most_elements);
 
 }  // namespace convoy::cudnn

@@ -52,7 +52,7 @@ void expect_same(const std::string& text, std::int64_t most, std::size_t least_p
   std::vector<float> whole = numbers(problem.out().storage_elements(), 6);
   std::vector<float> parts = whole;
   run(problem, {.x = x.data(), .w = w.data(), .y = y.data(), .out = whole.data(), .bias = bias.data(), .z = z.data()});
-  for (const Piece& piece : *pieces) {
+  for (const SubProblem& piece : *pieces) {
     SCOPED_TRACE(piece.where + " " + print(piece.problem));
     ASSERT_TRUE(validate(piece.problem).ok()) << validate(piece.problem).error().message;
     EXPECT_LE(piece.problem.x.storage_elements(), most);

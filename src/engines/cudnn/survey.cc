@@ -301,10 +301,10 @@ std::size_t Survey::named(int parts) {
   return named_;
 }
 
-std::optional<Survey::Place> Survey::named(std::int64_t engine, int parts) {
+std::optional<Survey::RankedPick> Survey::named(std::int64_t engine, int parts) {
   const std::lock_guard lock(mutex_);
   const auto rank = named_locked([&](const Pick& pick) { return pick.engine == engine; }, parts);
-  return rank ? std::optional(Place{*rank, picks_[*rank].knobs}) : std::nullopt;
+  return rank ? std::optional(RankedPick{*rank, picks_[*rank].knobs}) : std::nullopt;
 }
 
 std::optional<std::int64_t> Survey::first_taker() {

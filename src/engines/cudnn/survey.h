@@ -57,13 +57,13 @@ class Survey {
 
   // What mode A says, best first. Its places are what a query costs, so they are asked for in parts, and further parts
   // only where those before do not tell: how many places so many parts have, and where an engine is in them.
-  struct Place {
+  struct RankedPick {
     std::size_t rank;
     KnobValues knobs;
   };
   static constexpr int kParts = 2;  // the first place, all
   std::size_t named(int parts);
-  std::optional<Place> named(std::int64_t engine, int parts);
+  std::optional<RankedPick> named(std::int64_t engine, int parts);
   // The first engine of the list that takes the problem; where none does, of all picks.
   std::optional<std::int64_t> first_taker();
   // The rank of a configuration among all picks, or else of the engine's best; nothing: they don't name it. One that

@@ -251,7 +251,8 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
     const ConvProblem& problem = asked.problem();
     const auto surveyed = survey(problem);
     const std::string_view layout = word_or(knobs, kLayoutKnob, {});
-    const Offer* offer = layout.empty() ? surveyed->find(row_) : surveyed->find(row_, layout == kLayouts[true]);
+    const SurveyedImplementation* offer =
+        layout.empty() ? surveyed->find(row_) : surveyed->find(row_, layout == kLayouts[true]);
     if (offer == nullptr) {
       return Error{ErrorCode::unsupported, fmt::format("{} is not offered with layout={}", info_.name, layout)};
     }
@@ -274,7 +275,8 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
     const ConvProblem& problem = asked.problem();
     const auto surveyed = survey(problem);
     const std::string_view layout = word_or(knobs, kLayoutKnob, {});
-    const Offer* offer = layout.empty() ? surveyed->find(row_) : surveyed->find(row_, layout == kLayouts[true]);
+    const SurveyedImplementation* offer =
+        layout.empty() ? surveyed->find(row_) : surveyed->find(row_, layout == kLayouts[true]);
     return work_on(problem, offer != nullptr ? static_cast<double>(offer->reordered_bytes) : 0, request);
   }
 

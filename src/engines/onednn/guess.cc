@@ -90,7 +90,7 @@ bool fits(const Implementation& row, const ConvProblem& p) {
 std::optional<Guess> asked(std::size_t index, const ConvProblem& p) {
   if (inexpressible(p)) return std::nullopt;
   const auto surveyed = survey(p);
-  const Offer* const offer = surveyed->find(index);
+  const SurveyedImplementation* const offer = surveyed->find(index);
   if (offer == nullptr) return std::nullopt;
   return Guess{offer->form.any_layout, offer->reordered_bytes, true, true, false};
 }

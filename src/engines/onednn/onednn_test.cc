@@ -71,7 +71,7 @@ TEST(OneDnn, EverythingOfferedHasARowThatAdmitsIt) {
     if (ref && ref->code != RefusalCode::not_offered) continue;  // oneDNN can't be asked
     const auto surveyed = survey(problem);
     EXPECT_EQ(surveyed->unknown(), std::vector<std::string>{}) << print(problem);
-    for (const Offer& offer : surveyed->all()) {
+    for (const SurveyedImplementation& offer : surveyed->all()) {
       ++offers;
       const auto refusal = refuse(*engines()[offer.row], problem, {1, cpu_features()});
       EXPECT_TRUE(!refusal || known_wrong(implementations()[offer.row], problem))
@@ -106,7 +106,7 @@ TEST(OneDnn, OneChannelIsInTheLayoutOfTheOthers) {
         ASSERT_NE(alike.x.strides == mixed.x.strides, alike.y.strides == mixed.y.strides);
         const auto told = [](const ConvProblem& problem) {
           std::string text;
-          for (const Offer& offer : survey(problem)->all()) {
+          for (const SurveyedImplementation& offer : survey(problem)->all()) {
             text += fmt::format("{} layout={} reorders {}\n", implementations()[offer.row].name(),
                                 static_cast<int>(offer.form.any_layout), offer.reordered_bytes);
           }
@@ -348,7 +348,7 @@ TEST(OneDnn, SurveysAreKeptAndSharedByThreads) {
 // A survey that is asked row by row, in any order, finds what one walk to the end finds.
 TEST(OneDnn, SurveysWalkAsFarAsAsked) {
   const ConvProblem asked = problem("fprop:x=f32,1x24x11x13,nhwc:w=f32,40x24x3x3:pad=1x1:gamma=1");
-  const auto told = [](const Offer* offer) {
+  const auto told = [](const SurveyedImplementation* offer) {
     return offer == nullptr
                ? std::string("none")
                : std::to_string(offer->form.any_layout) + "," + std::to_string(offer->form.residual_by_sum) + "," +

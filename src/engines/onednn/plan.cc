@@ -103,8 +103,9 @@ void clear_channel_padding(const TensorDesc& out, void* data, ThreadTeam& team) 
 
 class ConvolutionPlan final : public ConvPlan, public HasStages {
  public:
-  ConvolutionPlan(const ConvProblem& problem, Candidate candidate, const Offer& offer, const PlanRequest& request,
-                  int threads, const Request& asked, const dnnl::primitive_desc& description)
+  ConvolutionPlan(const ConvProblem& problem, Candidate candidate, const SurveyedImplementation& offer,
+                  const PlanRequest& request, int threads, const Request& asked,
+                  const dnnl::primitive_desc& description)
       : problem_(problem),
         candidate_(std::move(candidate)),
         row_(offer.row),
@@ -351,7 +352,7 @@ dnnl::primitive_desc find_implementation(const Request& asked, std::size_t row, 
 
 }  // namespace
 
-Result<std::unique_ptr<ConvPlan>> make_convolution_plan(const ConvProblem& problem, const Offer& offer,
+Result<std::unique_ptr<ConvPlan>> make_convolution_plan(const ConvProblem& problem, const SurveyedImplementation& offer,
                                                         const PlanRequest& request) {
   const Implementation& row = implementations()[offer.row];
   const Candidate candidate{row.name(), {KnobValue{"layout", offer.form.any_layout ? "preferred" : "given"}}};

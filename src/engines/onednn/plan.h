@@ -11,7 +11,7 @@ namespace convoy::onednn {
 
 // Precondition: the problem is expressible and survey() has this offer. `unsupported` where oneDNN does not offer it
 // for the request's thread count.
-Result<std::unique_ptr<ConvPlan>> make_convolution_plan(const ConvProblem& problem, const Offer& offer,
+Result<std::unique_ptr<ConvPlan>> make_convolution_plan(const ConvProblem& problem, const SurveyedImplementation& offer,
                                                         const PlanRequest& request);
 
 }  // namespace convoy::onednn

@@ -19,12 +19,12 @@ struct Given {
 };
 
 // What the implementation costs besides computing.
-Offer offer_of(const ConvProblem& problem, const Given& given, const dnnl::primitive_desc& description, std::size_t row,
-               Form form) {
+SurveyedImplementation surveyed_implementation(const ConvProblem& problem, const Given& given,
+                                               const dnnl::primitive_desc& description, std::size_t row, Form form) {
   const auto format = [&](int argument) { return description.query_md(dnnl::query::exec_arg_md, argument); };
   const bool fprop = problem.pass == Pass::fprop, dgrad = problem.pass == Pass::dgrad,
              wgrad = problem.pass == Pass::wgrad;
-  Offer offer{row, form, 0, false};
+  SurveyedImplementation offer{row, form, 0, false};
   if (format(dgrad ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC) != given.x) offer.reordered_bytes += problem.x.bytes();
   if (format(fprop ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST) != given.y) {
     // A residual is reordered like the output.
@@ -36,8 +36,9 @@ Offer offer_of(const ConvProblem& problem, const Given& given, const dnnl::primi
   return offer;
 }
 
-const Offer* among(const std::deque<Offer>& offers, std::size_t row) {
-  const auto found = std::find_if(offers.begin(), offers.end(), [&](const Offer& offer) { return offer.row == row; });
+const SurveyedImplementation* among(const std::deque<SurveyedImplementation>& offers, std::size_t row) {
+  const auto found =
+      std::find_if(offers.begin(), offers.end(), [&](const SurveyedImplementation& offer) { return offer.row == row; });
   return found == offers.end() ? nullptr : &*found;
 }
 
@@ -84,7 +85,7 @@ void Survey::ask(Walk& walk, std::size_t up_to_row) const {
       if (row == implementations().size()) {
         walk.unknown.emplace_back(description.impl_info_str());
       } else if (among(walk.offers, row) == nullptr) {
-        walk.offers.push_back(offer_of(problem_, given, description, row, walk.form));
+        walk.offers.push_back(surveyed_implementation(problem_, given, description, row, walk.form));
         if (row == up_to_row) break;
       }
     }
@@ -95,45 +96,45 @@ void Survey::ask(Walk& walk, std::size_t up_to_row) const {
   used(kind_of_use(problem_, implementations().size()));
 }
 
-const Offer* Survey::find_in(Walk& walk, std::size_t row) const {
+const SurveyedImplementation* Survey::find_in(Walk& walk, std::size_t row) const {
   if (!walk.begun) ask(walk, row);
-  const Offer* found = among(walk.offers, row);
+  const SurveyedImplementation* found = among(walk.offers, row);
   if (found != nullptr || walk.complete || ended()) return found;
   walk.unknown.clear();
   ask(walk, kToTheEnd);
   return among(walk.offers, row);
 }
 
-const Offer* Survey::find_locked(std::size_t row, bool any_layout) {
-  const Offer* found = nullptr;
+const SurveyedImplementation* Survey::find_locked(std::size_t row, bool any_layout) {
+  const SurveyedImplementation* found = nullptr;
   for (Walk& walk : walks_) {
     if (walk.form.any_layout == any_layout && found == nullptr) found = find_in(walk, row);
   }
   if (found == nullptr || !any_layout) return found;
-  const Offer* given = find_locked(row, false);
+  const SurveyedImplementation* given = find_locked(row, false);
   return given != nullptr && given->reordered_bytes == found->reordered_bytes ? nullptr : found;
 }
 
-const Offer* Survey::find(std::size_t row, bool any_layout) {
+const SurveyedImplementation* Survey::find(std::size_t row, bool any_layout) {
   const NoFork no_fork;
   const std::lock_guard lock(mutex_);
   return find_locked(row, any_layout);
 }
 
-const Offer* Survey::find(std::size_t row) {
+const SurveyedImplementation* Survey::find(std::size_t row) {
   const NoFork no_fork;
   const std::lock_guard lock(mutex_);
-  const Offer* given = find_locked(row, false);
+  const SurveyedImplementation* given = find_locked(row, false);
   return given != nullptr ? given : find_locked(row, true);
 }
 
-std::vector<Offer> Survey::all() {
+std::vector<SurveyedImplementation> Survey::all() {
   const NoFork no_fork;
   const std::lock_guard lock(mutex_);
-  std::vector<Offer> offers;
+  std::vector<SurveyedImplementation> offers;
   for (const bool any_layout : {false, true}) {
     for (std::size_t row = 0; row < implementations().size(); ++row) {
-      if (const Offer* offer = find_locked(row, any_layout)) offers.push_back(*offer);
+      if (const SurveyedImplementation* offer = find_locked(row, any_layout)) offers.push_back(*offer);
     }
   }
   return offers;

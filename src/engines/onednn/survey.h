@@ -24,7 +24,7 @@ struct Form {
 // Those that make a difference for this problem, the preferred first.
 std::vector<Form> forms_of(const ConvProblem& problem);
 
-struct Offer {
+struct SurveyedImplementation {
   std::size_t row;  // in implementations()
   Form form;
   std::int64_t reordered_bytes;  // of activations that are reordered before or after, each counted once
@@ -40,12 +40,12 @@ class Survey {
 
   // In the layout that the row has by default: as given, where it is offered. Null: not offered. Offers live as long as
   // the survey.
-  const Offer* find(std::size_t row);
+  const SurveyedImplementation* find(std::size_t row);
   // In one layout. The preferred one is not told where it is the given one.
-  const Offer* find(std::size_t row, bool any_layout);
+  const SurveyedImplementation* find(std::size_t row, bool any_layout);
 
-  std::vector<Offer> all();            // by layout and oneDNN's preference
-  std::vector<std::string> unknown();  // descriptions of implementations without a row
+  std::vector<SurveyedImplementation> all();  // by layout and oneDNN's preference
+  std::vector<std::string> unknown();         // descriptions of implementations without a row
 
   const ConvProblem& problem() const { return problem_; }
 
@@ -54,14 +54,14 @@ class Survey {
     Form form;
     bool begun = false;
     bool complete = false;
-    std::deque<Offer> offers;  // grows only: references stay valid
+    std::deque<SurveyedImplementation> offers;  // grows only: references stay valid
     std::vector<std::string> unknown;
   };
   static constexpr std::size_t kToTheEnd = ~std::size_t{0};
   // The offer of the row, walking as far as it needs.
-  const Offer* find_in(Walk& walk, std::size_t row) const;
+  const SurveyedImplementation* find_in(Walk& walk, std::size_t row) const;
   void ask(Walk& walk, std::size_t up_to_row) const;
-  const Offer* find_locked(std::size_t row, bool any_layout);
+  const SurveyedImplementation* find_locked(std::size_t row, bool any_layout);
 
   const ConvProblem problem_;
   std::mutex mutex_;

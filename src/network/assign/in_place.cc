@@ -114,26 +114,26 @@ InPlace::InPlace(const Graph& graph, const std::vector<NodeFormats>& formats, co
     const auto offsets = offsets_in(graph.values[whole], axis, values, format);
     if (!offsets) continue;
     // Where a Concat has the first part, it may have the others behind it.
-    const Piece* const known = piece(whole) != nullptr ? piece(whole) : piece(parts[0]);
-    const bool lies_apart = piece(whole) == nullptr && known != nullptr;
-    if (lies_apart && !std::ranges::all_of(parts, [&](int part) { return piece(part) != nullptr; })) continue;
-    const Piece home = known != nullptr ? *known : Piece{format, whole, 0};
+    const View* const known = view(whole) != nullptr ? view(whole) : view(parts[0]);
+    const bool lies_apart = view(whole) == nullptr && known != nullptr;
+    if (lies_apart && !std::ranges::all_of(parts, [&](int part) { return view(part) != nullptr; })) continue;
+    const View home = known != nullptr ? *known : View{format, whole, 0};
     if (home.format == format) in_place_[n] = place(whole, parts, *offsets, home);
   }
 }
 
 // False, and nothing is done: a value is there twice, or lies elsewhere.
 bool InPlace::place(int whole, const std::vector<int>& parts, const std::vector<std::int64_t>& offsets,
-                    const Piece& home) {
-  std::map<int, Piece> placed{{whole, home}};
+                    const View& home) {
+  std::map<int, View> placed{{whole, home}};
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (!placed.try_emplace(parts[i], Piece{home.format, home.whole, home.offset + offsets[i]}).second) return false;
+    if (!placed.try_emplace(parts[i], View{home.format, home.whole, home.offset + offsets[i]}).second) return false;
   }
   const bool fits = std::ranges::all_of(placed, [&](const auto& each) {
-    const Piece* const elsewhere = piece(each.first);
+    const View* const elsewhere = view(each.first);
     return elsewhere == nullptr || *elsewhere == each.second;
   });
-  if (fits) pieces_.insert(placed.begin(), placed.end());
+  if (fits) views_.insert(placed.begin(), placed.end());
   return fits;
 }
 

@@ -23,23 +23,23 @@ class InPlace {
 
   // Where a value lies in the whole of the last such Concat or the first such Split, directly or by others; of that
   // whole, in itself. Null: it lies in none.
-  struct Piece {
+  struct View {
     Format format;        // in which the value lies there
     int whole;            // a value
     std::int64_t offset;  // bytes
-    friend bool operator==(const Piece&, const Piece&) = default;
+    friend bool operator==(const View&, const View&) = default;
   };
-  const Piece* piece(int value) const {
-    const auto found = pieces_.find(value);
-    return found == pieces_.end() ? nullptr : &found->second;
+  const View* view(int value) const {
+    const auto found = views_.find(value);
+    return found == views_.end() ? nullptr : &found->second;
   }
 
  private:
   InPlace(const Graph& graph, const std::vector<NodeFormats>& formats, const std::vector<bool>& wanted);
-  bool place(int whole, const std::vector<int>& parts, const std::vector<std::int64_t>& offsets, const Piece& home);
+  bool place(int whole, const std::vector<int>& parts, const std::vector<std::int64_t>& offsets, const View& home);
 
   std::vector<bool> in_place_;
-  std::map<int, Piece> pieces_;
+  std::map<int, View> views_;
 };
 
 // Has all Concats and Splits copy nothing that can.

@@ -93,14 +93,14 @@ std::vector<NetworkPlanLine> lines_of(const Graph& graph, const Assignment& assi
   return lines;
 }
 
-struct Side {
+struct LocatedFormat {
   Format format;
   int place = 0;
 };
 
 // Of "f32,nhwc" or "f32,nhwc@cuda:0", for such a value; "-" is row-major on the processor.
-Result<Side> side_in(const std::string& text, const Value* value, const Places& places) {
-  Side side;
+Result<LocatedFormat> side_in(const std::string& text, const Value* value, const Places& places) {
+  LocatedFormat side;
   if (text == "-") return side;
   const std::size_t at = text.find('@');
   const auto parts = split(std::string_view(text).substr(0, at), ',');
@@ -235,8 +235,8 @@ class Reading {
       const int value = first_activation(graph_, values);
       return side_in(text, value == kAbsent ? nullptr : &graph_.values[value], chooser_.places());
     };
-    CONVOY_TRY(const Side reads_from, side(line.from, node.inputs));
-    CONVOY_TRY(const Side writes_to, side(line.to, node.outputs));
+    CONVOY_TRY(const LocatedFormat reads_from, side(line.from, node.inputs));
+    CONVOY_TRY(const LocatedFormat writes_to, side(line.to, node.outputs));
     assigned.formats = {reads_from.format, writes_to.format, line.one_thread ? Threads::one : Threads::all};
     assigned.place = writes_to.place;
     assigned.in_place = line.kind == "inplace";

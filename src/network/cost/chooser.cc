@@ -68,12 +68,12 @@ Result<void> Chooser::measure_announced() {
   const double end = monotonic_seconds() + left;
   const std::vector<double> weights(all.size(), 1);
   std::vector<bool> measured_now(all.size(), false);
-  const auto take = [&](const selection::Slice& turn) -> Result<selection::SliceOutcome> {
-    const ConvQuery& query = all[turn.problem];
-    if (options_.selection.likely_only && !turn.likely_only) return selection::SliceOutcome{.settled = true};
+  const auto take = [&](const selection::Slice& slice) -> Result<selection::SliceOutcome> {
+    const ConvQuery& query = all[slice.problem];
+    if (options_.selection.likely_only && !slice.likely_only) return selection::SliceOutcome{.settled = true};
     SelectionOptions options = options_.selection;
-    options.budget_seconds = turn.seconds;
-    options.likely_only = turn.likely_only;
+    options.budget_seconds = slice.seconds;
+    options.likely_only = slice.likely_only;
     if (options.store == nullptr) options.store = &rounds;
     bool measured = false;
     auto selection = select(query.problem, engines_, options, costs_.request_for(query), query.node,
@@ -81,12 +81,12 @@ Result<void> Chooser::measure_announced() {
                               measured = true;
                               return !progress_ || progress_(measurement, done, total);
                             });
-    if (measured) measured_now[turn.problem] = true;
+    if (measured) measured_now[slice.problem] = true;
     // A round that has nothing left to measure still chooses by what those before it have.
-    if (selection.ok() && selection->by == SelectedBy::stored && measured_now[turn.problem]) {
+    if (selection.ok() && selection->by == SelectedBy::stored && measured_now[slice.problem]) {
       selection->by = SelectedBy::measured;
     }
-    const bool settled = selection.ok() ? !selection->partial : !turn.likely_only;
+    const bool settled = selection.ok() ? !selection->partial : !slice.likely_only;
     known_[query].choice = std::move(selection);
     return selection::SliceOutcome{settled, measured};
   };

@@ -138,7 +138,7 @@ Result<double> seconds_by_greedy(const Improved& improved) {
 // Of the whole batch's time, as predicted, what parts one after another have to be below. Parts side by side have to be
 // below all of it: how long threads wait for each other at a step's end is in no prediction, and where both are
 // predicted alike they take 0.92 to 1.01 of its time (Zen 5, two threads, bf16 and f32).
-constexpr double kWorthInTurn = 0.97, kWorthSideBySide = 1;
+constexpr double kWorthOneByOne = 0.97, kWorthSideBySide = 1;
 
 // The whole batch, or the parts of it that are predicted to take least, or least memory where that is asked for. Rules
 // may say which convolutions of the whole they are for.
@@ -166,7 +166,7 @@ Result<Improved> improve_fastest(const Graph& graph, Improved whole) {
   double least = std::numeric_limits<double>::infinity();
   for (const bool a_thread_each : {true, false}) {
     if (a_thread_each && settings.options.threads == 1) continue;
-    const double most = *seconds_of_whole * (a_thread_each ? kWorthSideBySide : kWorthInTurn);
+    const double most = *seconds_of_whole * (a_thread_each ? kWorthSideBySide : kWorthOneByOne);
     double before = std::numeric_limits<double>::infinity();
     for (std::int64_t each = 1; each < *images; ++each) {
       if (*images % each != 0) continue;

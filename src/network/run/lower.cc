@@ -168,7 +168,7 @@ class Lowering {
 
   // Where a value that is so described is a piece of another (in_place.h); false: of none.
   bool lies_in_whole(int value, const TensorDesc& desc, Slot& slot) {
-    const InPlace::Piece* const piece = value == kAbsent || slot.place != 0 ? nullptr : in_place_.piece(value);
+    const InPlace::View* const piece = value == kAbsent || slot.place != 0 ? nullptr : in_place_.view(value);
     if (piece == nullptr || !same_bytes(desc, described(graph_.values[value], piece->format))) return false;
     const auto [storage, is_new] = whole_storages_.try_emplace(piece->whole);
     if (is_new) storage->second = new_storage(described(graph_.values[piece->whole], piece->format).bytes(), 0);

@@ -81,22 +81,22 @@ class WholeTuner {
     return kept_plan_path(options_.kept_plans, plan.header, options_.cpu);
   }
 
-  // What the lines of plans made in each way cost. "local" goes by all that is known then: it would have everything
-  // measured that any node could run on.
+  // What the lines of plans made for each variant cost. "local" goes by all that is known then: it would have
+  // everything measured that any node could run on.
   Result<void> measure_costs() const {
-    struct Way {
+    struct Variant {
       std::string how;
       std::optional<BatchParts> parts;
     };
-    std::vector<Way> ways;
+    std::vector<Variant> variants;
     for (const std::string& how : hows_) {
-      if (how != "local") ways.push_back({how, options_.parts.value_or(BatchParts{})});
+      if (how != "local") variants.push_back({how, options_.parts.value_or(BatchParts{})});
     }
     const bool has_batch =
         std::ranges::any_of(descs_, [](const TensorDesc& desc) { return !desc.dims.empty() && desc.dims.front() > 1; });
     if (has_batch && !options_.parts && !options_.cuda) {
-      ways.push_back({"greedy", std::nullopt});
-      ways.push_back({"global", std::nullopt});
+      variants.push_back({"greedy", std::nullopt});
+      variants.push_back({"global", std::nullopt});
     }
     NetworkOptions options = within(kOfCosts);
     const bool limited = options.selection.budget_seconds > 0;
@@ -104,15 +104,16 @@ class WholeTuner {
     options.kept_plans.clear();
     options.selection.mode = SelectionMode::measured;
     options.selection.likely_only = true;  // of each convolution; what that leaves of the time goes to those behind
-    for (std::size_t i = 0; i < ways.size() && !stopped(); ++i) {
+    for (std::size_t i = 0; i < variants.size() && !stopped(); ++i) {
       const double left = end - monotonic_seconds();
       if (limited && left <= 0) break;
-      options.how = ways[i].how;
-      options.parts = ways[i].parts;
-      if (limited) options.selection.budget_seconds = left / static_cast<double>(ways.size() - i);
-      const double fraction = static_cast<double>(i) / static_cast<double>(ways.size());
-      const std::string_view of_parts = ways[i].parts ? "" : " in parts";
-      if (progress_) progress_(kOfCosts * fraction, fmt::format("what the lines of {}{} cost", ways[i].how, of_parts));
+      options.how = variants[i].how;
+      options.parts = variants[i].parts;
+      if (limited) options.selection.budget_seconds = left / static_cast<double>(variants.size() - i);
+      const double fraction = static_cast<double>(i) / static_cast<double>(variants.size());
+      const std::string_view of_parts = variants[i].parts ? "" : " in parts";
+      if (progress_)
+        progress_(kOfCosts * fraction, fmt::format("what the lines of {}{} cost", variants[i].how, of_parts));
       CONVOY_CHECK(network_.plan(descs_, options));
     }
     return {};

@@ -33,8 +33,8 @@ TensorDesc as_type(TensorDesc desc, DataType type) {
 Computation mapped(DataType type, const std::vector<std::pair<int, TensorDesc>>& operands, const TensorDesc& y,
                    Expression value) {
   Computation made{.type = type, .kept = y.dims, .folded = {}, .loads = {}, .folds = {}, .stores = {}};
-  for (const auto& [input, desc] : operands) made.loads.push_back({input, Place::broadcast(desc, y.rank())});
-  made.stores.push_back({0, Place::broadcast(y, y.rank()), std::move(value)});
+  for (const auto& [input, desc] : operands) made.loads.push_back({input, Subscript::broadcast(desc, y.rank())});
+  made.stores.push_back({0, Subscript::broadcast(y, y.rank()), std::move(value)});
   return made;
 }
 

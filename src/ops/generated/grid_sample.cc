@@ -81,7 +81,7 @@ Result<Computation> grid_sample(const Described& d) {
   const bool folds = sampling.taps() > 1;
   Computation made{.type = DataType::f64, .kept = y.dims, .folded = {}, .loads = {}, .folds = {}, .stores = {}};
   for (int i = 0; i < spatial; ++i) {  // the grid has that of the innermost dim first
-    Place place{grid, {Coordinate::of(0)}};
+    Subscript place{grid, {Coordinate::of(0)}};
     for (int k = 0; k < spatial; ++k) place.coordinates.push_back(Coordinate::of(2 + k));
     place.coordinates.push_back(Coordinate::at(spatial - 1 - i));
     made.loads.push_back({1, std::move(place)});
@@ -93,7 +93,7 @@ Result<Computation> grid_sample(const Described& d) {
   }
   const auto axis = [&](int i) { return Axis(sampling, x.dims[static_cast<std::size_t>(2 + i)]); };
   const auto tap = [&](int i, auto in) { return folds ? in(spatial + i) : Value(0.0); };
-  Place place{x, {Coordinate::of(0), Coordinate::of(1)}};
+  Subscript place{x, {Coordinate::of(0), Coordinate::of(1)}};
   for (int i = 0; i < spatial; ++i) {
     place.coordinates.push_back(
         Coordinate::computed(written([&](auto in) { return axis(i).index(in(i), tap(i, in)); })));
@@ -111,7 +111,7 @@ Result<Computation> grid_sample(const Described& d) {
                           }),
                           {}});
   }
-  made.stores.push_back({0, Place::broadcast(y, y.rank()), generate::itself(folds ? element + 1 : element)});
+  made.stores.push_back({0, Subscript::broadcast(y, y.rank()), generate::itself(folds ? element + 1 : element)});
   return made;
 }
 

@@ -101,7 +101,7 @@ Result<Computation> of_map(const Described& d, const IndexMap& map) {
   const bool fills = map.fill_input >= 0 || map.fill != 0;
   std::vector<Load> loads;
   for (const MapSource& source : map.sources) {
-    Place place{d.inputs[static_cast<std::size_t>(source.input)].desc, {}};
+    Subscript place{d.inputs[static_cast<std::size_t>(source.input)].desc, {}};
     for (std::size_t i = 0; i < source.indices.size(); ++i) {
       auto coordinate = cut.of(source.indices[i], source.dims[i], y.dims);
       if (!coordinate) return no_kernel(d, "dims that its indices don't divide");
@@ -127,10 +127,10 @@ Computation split(const Described& d, int axis) {
   const TensorDesc& x = d.inputs[0].desc;
   const DataType type = moved_as(x.type);
   Computation made{.type = type, .kept = x.dims, .folded = {}, .loads = {}, .folds = {}, .stores = {}};
-  made.loads.push_back({0, Place::broadcast(as_type(x, type), x.rank())});
+  made.loads.push_back({0, Subscript::broadcast(as_type(x, type), x.rank())});
   std::int64_t start = 0;
   for (std::size_t i = 0; i < d.outputs.size(); ++i) {
-    Place place = Place::broadcast(as_type(d.outputs[i], type), x.rank());
+    Subscript place = Subscript::broadcast(as_type(d.outputs[i], type), x.rank());
     place.coordinates[static_cast<std::size_t>(axis)] = Coordinate::of(axis, 1, -start);
     made.stores.push_back({static_cast<int>(i), std::move(place), generate::itself()});
     start += d.outputs[i].dims[static_cast<std::size_t>(axis)];
@@ -174,8 +174,8 @@ Result<Coordinate> looked_up_in_table(const Described& d, int input, int dim, st
 // Elements of an input at these coordinates, for each position of the output.
 Computation picked(const Described& d, int input, std::vector<Coordinate> coordinates) {
   const TensorDesc& y = d.outputs[0];
-  Place place{d.inputs[static_cast<std::size_t>(input)].desc, std::move(coordinates)};
-  return moved(y, moved_as(y.type), y.dims, {{input, std::move(place)}}, Place::broadcast(y, y.rank()).coordinates);
+  Subscript place{d.inputs[static_cast<std::size_t>(input)].desc, std::move(coordinates)};
+  return moved(y, moved_as(y.type), y.dims, {{input, std::move(place)}}, Subscript::broadcast(y, y.rank()).coordinates);
 }
 
 Result<Computation> gather(const Described& d) {
@@ -268,8 +268,8 @@ Result<Computation> scatter_nd(const Described& d) {
   }
   std::vector<Coordinate> coordinates{std::move(row)};
   for (int i = count; i < x.rank(); ++i) coordinates.push_back(Coordinate::of(i));
-  std::vector<Load> loads{{2, {updates, std::move(coordinates)}, 0, 1}, {0, Place::broadcast(x, x.rank())}};
-  return moved(y, moved_as(y.type), y.dims, std::move(loads), Place::broadcast(y, y.rank()).coordinates);
+  std::vector<Load> loads{{2, {updates, std::move(coordinates)}, 0, 1}, {0, Subscript::broadcast(x, x.rank())}};
+  return moved(y, moved_as(y.type), y.dims, std::move(loads), Subscript::broadcast(y, y.rank()).coordinates);
 }
 
 // With values of the input, which are looked up along each dim; with one value it is an index map.
@@ -277,7 +277,7 @@ Result<Computation> pad(const Described& d) {
   CONVOY_TRY(const std::string mode, d.node.text("mode", "constant"));
   if (mode == "constant") return map_computation(d);
   CONVOY_TRY(const std::vector<Dims> indices, padded_indices(d.node, d.inputs, d.outputs[0]));
-  Place place{d.inputs[0].desc, {}};
+  Subscript place{d.inputs[0].desc, {}};
   for (std::size_t i = 0; i < indices.size(); ++i) {
     Coordinate coordinate = Coordinate::of(static_cast<int>(i));
     Dims same(indices[i].size());
@@ -286,7 +286,7 @@ Result<Computation> pad(const Described& d) {
     place.coordinates.push_back(std::move(coordinate));
   }
   const TensorDesc& y = d.outputs[0];
-  return moved(y, moved_as(y.type), y.dims, {{0, std::move(place)}}, Place::broadcast(y, y.rank()).coordinates);
+  return moved(y, moved_as(y.type), y.dims, {{0, std::move(place)}}, Subscript::broadcast(y, y.rank()).coordinates);
 }
 
 constexpr NamedRule kMovementRules[] = {
@@ -309,7 +309,7 @@ Result<Computation> map_computation(const Described& d) {
     each->dims = {each->elements()};
     each->strides = {1};
   }
-  return moved(y, moved_as(y.type), y.dims, {{0, Place::broadcast(x, 1)}}, {Coordinate::of(0)});
+  return moved(y, moved_as(y.type), y.dims, {{0, Subscript::broadcast(x, 1)}}, {Coordinate::of(0)});
 }
 
 std::span<const NamedRule> movement_rules() { return kMovementRules; }

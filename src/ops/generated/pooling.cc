@@ -29,8 +29,8 @@ struct Windows {
   Coordinate tap(int d, std::int64_t offset) const {
     return {{{2 + d, axis(d).stride}, {2 + geometry.spatial_dims + d, axis(d).dilation}}, offset, {}};
   }
-  Place input() const {
-    Place place{x, {Coordinate::of(0), Coordinate::of(1)}};
+  Subscript input() const {
+    Subscript place{x, {Coordinate::of(0), Coordinate::of(1)}};
     for (int d = 0; d < geometry.spatial_dims; ++d) place.coordinates.push_back(tap(d, -axis(d).pad));
     return place;
   }
@@ -70,7 +70,7 @@ Computation folded(const Windows& w, double outside) {
 
 void store_fold(Computation& made, const TensorDesc& y) {
   const int value = static_cast<int>(made.loads.size());
-  made.stores.push_back({0, Place::broadcast(y, y.rank()), generate::itself(value)});
+  made.stores.push_back({0, Subscript::broadcast(y, y.rank()), generate::itself(value)});
 }
 
 // The greater of two, of which a NaN is none.
@@ -109,7 +109,7 @@ Result<Computation> average_pool(const Described& d) {
   made.folds.push_back({generate::of(Function::add), 0, generate::itself(0), {}});
   made.folds.push_back({generate::of(Function::add), 0, generate::itself(1), {}});
   made.stores.push_back(
-      {0, Place::broadcast(w.y, w.y.rank()), written([](auto in) { return in(2) / elements::max(in(3), 1.0); })});
+      {0, Subscript::broadcast(w.y, w.y.rank()), written([](auto in) { return in(2) / elements::max(in(3), 1.0); })});
   return made;
 }
 
@@ -141,7 +141,7 @@ Computation plane(const Described& d) {
                    .loads = {},
                    .folds = {},
                    .stores = {}};
-  made.loads.push_back({0, Place::broadcast(x, x.rank())});
+  made.loads.push_back({0, Subscript::broadcast(x, x.rank())});
   return made;
 }
 
@@ -193,7 +193,7 @@ Result<Computation> qlinear_average(const Described& d) {
   const Quantizer from = Quantizer::load(made, d, 1, 2), to = Quantizer::load(made, d, 3, 4);
   const int sum = static_cast<int>(made.loads.size()), inside = sum + 1, counted = sum + 2;
   for (const int load : {0, 1, 2}) made.folds.push_back({generate::of(Function::add), 0, generate::itself(load), {}});
-  made.stores.push_back({0, Place::broadcast(y, y.rank()), written([&](auto in) {
+  made.stores.push_back({0, Subscript::broadcast(y, y.rank()), written([&](auto in) {
                            const Value steps = from.zero < 0 ? in(sum) : in(sum)-in(from.zero) * in(inside);
                            return to.quantized(steps * in(from.scale) / elements::max(in(counted), 1.0), in, y.type);
                          })});
@@ -207,7 +207,7 @@ Result<Computation> col2im(const Described& d) {
   const int spatial = static_cast<int>(blocks.image.size());
   Computation made{
       .type = computed_in(x.type), .kept = y.dims, .folded = blocks.block, .loads = {}, .folds = {}, .stores = {}};
-  Place place{x, {Coordinate::of(0), Coordinate::of(1)}};
+  Subscript place{x, {Coordinate::of(0), Coordinate::of(1)}};
   Dims &dims = place.tensor.dims, &strides = place.tensor.strides;
   dims = {x.dims[0], y.dims[1]};
   strides = {x.strides[0], x.strides[1]};

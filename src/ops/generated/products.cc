@@ -22,7 +22,7 @@ Result<Computation> gemm(const Described& d) {
   CONVOY_TRY(const double alpha, d.node.real("alpha", 1));
   CONVOY_TRY(const double beta, d.node.real("beta", 1));
   const auto matrix = [](const TensorDesc& desc, int row, int column, bool transposed) {
-    Place place{desc, {Coordinate::of(row), Coordinate::of(column)}};
+    Subscript place{desc, {Coordinate::of(row), Coordinate::of(column)}};
     if (transposed) std::swap(place.coordinates[0], place.coordinates[1]);
     return place;
   };
@@ -35,10 +35,10 @@ Result<Computation> gemm(const Described& d) {
   made.loads.push_back({0, matrix(a, 0, 2, transpose_a != 0)});
   made.loads.push_back({1, matrix(b, 2, 1, transpose_b != 0)});
   const bool has_c = is_present(d.inputs, 2) && beta != 0;
-  if (has_c) made.loads.push_back({2, Place::broadcast(d.inputs[2].desc, 2)});
+  if (has_c) made.loads.push_back({2, Subscript::broadcast(d.inputs[2].desc, 2)});
   if (!is_floating(a.type) && (alpha != 1 || (has_c && beta != 1))) return no_kernel(d, "alpha or beta of integers");
   add_product(made);
-  made.stores.push_back({0, Place::broadcast(y, 2), written([&](auto in) {
+  made.stores.push_back({0, Subscript::broadcast(y, 2), written([&](auto in) {
                            Value sum = in(has_c ? 3 : 2);
                            if (alpha != 1) sum = sum * alpha;
                            if (has_c) sum = sum + (beta == 1 ? in(2) : in(2) * beta);
@@ -55,8 +55,8 @@ struct Matrices {
   Coordinate inner = Coordinate::of(y.rank()), row = Coordinate::of(batch);
   Coordinate column = Coordinate::of(batch + (has_rows ? 1 : 0));
 
-  Place place(const TensorDesc& desc, std::vector<Coordinate> matrix) const {
-    Place made{desc, {}};
+  Subscript place(const TensorDesc& desc, std::vector<Coordinate> matrix) const {
+    Subscript made{desc, {}};
     const int dims = desc.rank() - static_cast<int>(matrix.size());
     for (int i = 0; i < dims; ++i) {
       made.coordinates.push_back(desc.dims[static_cast<std::size_t>(i)] == 1 ? Coordinate::at(0)
@@ -78,7 +78,7 @@ Result<Computation> matmul(const Described& d) {
   const Matrices m{d.inputs[0].desc, d.inputs[1].desc, d.outputs[0]};
   Computation made = m.computation(computed_in(m.a.type), 0, 1);
   add_product(made);
-  made.stores.push_back({0, Place::broadcast(m.y, m.y.rank()), generate::itself(2)});
+  made.stores.push_back({0, Subscript::broadcast(m.y, m.y.rank()), generate::itself(2)});
   return made;
 }
 
@@ -111,7 +111,8 @@ Result<Computation> matmul_integer(const Described& d) {
   const Matrices m{d.inputs[0].desc, d.inputs[1].desc, d.outputs[0]};
   Computation made = m.computation(DataType::s32, 0, 1);
   CONVOY_CHECK(add_integer_product(made, d, m, 2, 3));
-  made.stores.push_back({0, Place::broadcast(m.y, m.y.rank()), generate::itself(static_cast<int>(made.loads.size()))});
+  made.stores.push_back(
+      {0, Subscript::broadcast(m.y, m.y.rank()), generate::itself(static_cast<int>(made.loads.size()))});
   return made;
 }
 
@@ -124,7 +125,7 @@ Result<Computation> qlinear_matmul(const Described& d) {
   CONVOY_TRY(const int b, load_of_lines(made, d, 4, m.column, m.has_columns ? m.b.dims.back() : 1));
   const Quantizer to = Quantizer::load(made, d, 6, 7);
   const int sum = static_cast<int>(made.loads.size());
-  made.stores.push_back({0, Place::broadcast(m.y, m.y.rank()), written([&](auto in) {
+  made.stores.push_back({0, Subscript::broadcast(m.y, m.y.rank()), written([&](auto in) {
                            const Value scale = in(a)*in(b) / in(to.scale);
                            return Quantizer::saturated(elements::round(in(sum)*scale) + in(to.zero), m.y.type);
                          })});
@@ -145,7 +146,7 @@ Result<Computation> einsum(const Described& d) {
     TensorDesc walked = d.inputs[i].desc;
     walked.dims.clear();
     walked.strides.clear();
-    Place place{walked, {}};
+    Subscript place{walked, {}};
     for (std::size_t label = 0; label < equation.sizes.size(); ++label) {
       if (equation.strides[i][label] == 0) continue;
       place.tensor.dims.push_back(equation.sizes[label]);
@@ -161,7 +162,7 @@ Result<Computation> einsum(const Described& d) {
   });
   const bool is_sum = !made.folded.empty();
   if (is_sum) made.folds.push_back({generate::of(Function::add), 0, product, {}});
-  made.stores.push_back({0, Place::broadcast(d.outputs[0], d.outputs[0].rank()),
+  made.stores.push_back({0, Subscript::broadcast(d.outputs[0], d.outputs[0].rank()),
                          is_sum ? generate::itself(static_cast<int>(d.inputs.size())) : product});
   return made;
 }

@@ -57,7 +57,7 @@ Result<Computation> dynamic_quantize(const Described& d) {
   const TensorDesc& x = d.inputs[0].desc;
   const int rank = x.rank();
   Computation made{.type = DataType::f32, .kept = {}, .folded = x.dims, .loads = {}, .folds = {}, .stores = {}};
-  made.loads.push_back({0, Place::broadcast(x, rank)});
+  made.loads.push_back({0, Subscript::broadcast(x, rank)});
   const auto further = [](bool up) {
     return written([&](auto in) { return elements::select(up ? in(0) < in(1) : in(1) < in(0), in(1), in(0)); });
   };
@@ -67,7 +67,7 @@ Result<Computation> dynamic_quantize(const Described& d) {
     return elements::select(elements::equal(in(1), in(2)), 1.0, (in(2) - in(1)) / 255.0);
   };
   const auto zero = [&](auto in) { return Quantizer::saturated(elements::round(-in(1) / scale(in)), DataType::u8); };
-  made.stores.push_back({0, Place::broadcast(d.outputs[0], rank), written([&](auto in) {
+  made.stores.push_back({0, Subscript::broadcast(d.outputs[0], rank), written([&](auto in) {
                            return Quantizer::saturated(elements::round(in(0) / scale(in)) + zero(in), DataType::u8);
                          })});
   if (d.outputs.size() > 1) made.stores.push_back({1, {d.outputs[1], {}}, written(scale)});
@@ -116,7 +116,7 @@ Result<Computation> qlinear_concat(const Described& d) {
   std::int64_t start = 0;
   for (int i = 2; i < static_cast<int>(d.inputs.size()); i += 3) {
     const TensorDesc& x = d.inputs[static_cast<std::size_t>(i)].desc;
-    Place place = Place::broadcast(x, y.rank());
+    Subscript place = Subscript::broadcast(x, y.rank());
     place.coordinates[static_cast<std::size_t>(axis)] = Coordinate::of(axis, 1, -start);
     Part part{static_cast<int>(made.loads.size()), static_cast<int>(made.loads.size()) + 1, {}};
     made.loads.push_back({i, place});
@@ -127,7 +127,7 @@ Result<Computation> qlinear_concat(const Described& d) {
     start += x.dims[static_cast<std::size_t>(axis)];
   }
   const Quantizer to = Quantizer::load(made, d, 0, 1);
-  made.stores.push_back({0, Place::broadcast(y, y.rank()), written([&](auto in) {
+  made.stores.push_back({0, Subscript::broadcast(y, y.rank()), written([&](auto in) {
                            Value real = 0.0 * in(parts[0].inside);
                            for (const Part& part : parts) {
                              real = elements::select(in(part.inside), part.from.real(in(part.value), in), real);
@@ -144,7 +144,7 @@ Result<Computation> qlinear_softmax(const Described& d) {
   CONVOY_TRY(const std::int64_t given, d.node.integer("axis", opset >= 13 ? -1 : 1));
   CONVOY_TRY(const int axis, normalize_axis(d.node, given, x.rank(), "axis", opset >= 13 ? 0 : 1));
   Computation made{.type = DataType::f32, .kept = {}, .folded = {}, .loads = {}, .folds = {}, .stores = {}};
-  Place from{x, {}}, to{y, {}};
+  Subscript from{x, {}}, to{y, {}};
   const auto folds = [&](int i) { return opset >= 13 ? i == axis : i >= axis; };
   for (int i = 0; i < x.rank(); ++i)
     (folds(i) ? made.folded : made.kept).push_back(x.dims[static_cast<std::size_t>(i)]);

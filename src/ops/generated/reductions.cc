@@ -30,8 +30,8 @@ struct Folding {
     }
   }
   // Of a tensor that broadcasts to the dims.
-  Place place(const TensorDesc& tensor) const {
-    Place place{tensor, {}};
+  Subscript place(const TensorDesc& tensor) const {
+    Subscript place{tensor, {}};
     const std::size_t missing = number.size() - tensor.dims.size();
     for (std::size_t d = 0; d < tensor.dims.size(); ++d) {
       place.coordinates.push_back(tensor.dims[d] == 1 ? Coordinate::at(0) : Coordinate::of(number[missing + d]));
@@ -206,7 +206,7 @@ Result<Computation> grouped(const Described& d, std::int64_t groups, bool parame
   folded.insert(folded.end(), x.dims.begin() + 2, x.dims.end());
   const Coordinate channel{{{1, channels}, {2, 1}}, 0, {}};
   const auto image = [&](const TensorDesc& desc) {
-    Place place{desc, {Coordinate::of(0), channel}};
+    Subscript place{desc, {Coordinate::of(0), channel}};
     for (int i = 2; i < desc.rank(); ++i) place.coordinates.push_back(Coordinate::of(i + 1));
     return place;
   };
@@ -276,12 +276,12 @@ Result<Computation> lrn(const Described& d) {
   CONVOY_TRY(const double bias, d.node.real("bias", 1));
   Computation made{
       .type = computed_in(x.type), .kept = x.dims, .folded = {size}, .loads = {}, .folds = {}, .stores = {}};
-  made.loads.push_back({0, Place::broadcast(x, x.rank())});
-  Place neighbour = Place::broadcast(x, x.rank());
+  made.loads.push_back({0, Subscript::broadcast(x, x.rank())});
+  Subscript neighbour = Subscript::broadcast(x, x.rank());
   neighbour.coordinates[1] = {{{1, 1}, {x.rank(), 1}}, -((size - 1) / 2), {}};
   made.loads.push_back({0, neighbour});
   made.folds.push_back(sum_of(written([](auto in) { return in(1) * in(1); })));
-  made.stores.push_back({0, Place::broadcast(d.outputs[0], x.rank()), written([&](auto in) {
+  made.stores.push_back({0, Subscript::broadcast(d.outputs[0], x.rank()), written([&](auto in) {
                            return in(0) * elements::pow(in(2) * (alpha / static_cast<double>(size)) + bias, -beta);
                          })});
   return made;

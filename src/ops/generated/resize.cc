@@ -25,7 +25,7 @@ Result<Computation> nearest(const Described& d, const ResizeRequest& request) {
   }
   Computation made{.type = computed_in(x.type), .kept = y.dims, .folded = {}, .loads = {}, .folds = {}, .stores = {}};
   made.loads.push_back(std::move(load));
-  made.stores.push_back({0, Place::broadcast(y, y.rank()), generate::itself()});
+  made.stores.push_back({0, Subscript::broadcast(y, y.rank()), generate::itself()});
   return made;
 }
 
@@ -61,7 +61,7 @@ Result<Computation> resize(const Described& d) {
                           return product;
                         }),
                         {}});
-  made.stores.push_back({0, Place::broadcast(y, y.rank()), generate::itself(weights + 1)});
+  made.stores.push_back({0, Subscript::broadcast(y, y.rank()), generate::itself(weights + 1)});
   return made;
 }
 

@@ -11,8 +11,8 @@ using generate::Coordinate;
 using generate::Expression;
 using generate::Fold;
 using generate::Load;
-using generate::Place;
 using generate::Store;
+using generate::Subscript;
 using generate::Value;
 namespace elements = generate::elements;
 

@@ -23,8 +23,8 @@ Result<Computation> top_k(const Described& d) {
   if (size > kMostOfLine) return no_kernel(d, "more than 131,072 elements along the axis");
   Computation made{
       .type = counted_in(x.type), .kept = x.dims, .folded = {size}, .loads = {}, .folds = {}, .stores = {}};
-  const Place own = Place::broadcast(x, x.rank());
-  Place other = own;
+  const Subscript own = Subscript::broadcast(x, x.rank());
+  Subscript other = own;
   other.coordinates[axis] = Coordinate::of(x.rank());
   const TensorDesc line = TensorDesc::packed(DataType::s32, {size});
   made.loads = {{0, own},
@@ -46,7 +46,7 @@ Result<Computation> top_k(const Described& d) {
                         {}});
   const int rank = static_cast<int>(made.loads.size());
   for (std::size_t i = 0; i < d.outputs.size(); ++i) {  // values, indices
-    Place place = Place::broadcast(d.outputs[i], x.rank());
+    Subscript place = Subscript::broadcast(d.outputs[i], x.rank());
     place.coordinates[axis] = Coordinate::computed(generate::itself(rank));
     made.stores.push_back({static_cast<int>(i), std::move(place), generate::itself(i == 0 ? 0 : 2)});
   }

@@ -114,14 +114,14 @@ Result<Equation> equation_of(const NodeDesc& node, std::span<const Input> inputs
 namespace {
 
 // Where a tensor of a contraction lies: among the inputs, in the workspace, or the output.
-struct Place {
+struct TermPosition {
   enum Kind { input, temporary, output } kind = input;
   std::size_t at = 0;  // which input, or the offset in the workspace
 };
 
 // A tensor of the contraction: its stride in each label, 0 where it doesn't have it.
 struct Term {
-  Place place;
+  TermPosition place;
   Dims strides;
   bool has(int label) const { return strides[label] != 0; }
 };
@@ -136,14 +136,14 @@ class Contraction {
                          std::span<const void* const> inputs, std::span<void* const> outputs,
                          const ExecContext& context) -> Result<void> {
       auto* const memory = static_cast<char*>(context.workspace);
-      const auto from = [&](const Place& place) {
-        return place.kind == Place::input ? inputs[place.at] : static_cast<const void*>(memory + place.at);
+      const auto from = [&](const TermPosition& place) {
+        return place.kind == TermPosition::input ? inputs[place.at] : static_cast<const void*>(memory + place.at);
       };
       ExecContext rest = context;
       rest.workspace = memory + own;
       rest.workspace_bytes -= own;
       for (const Step& step : *steps) {
-        void* const to = step.to.kind == Place::output ? outputs[0] : memory + step.to.at;
+        void* const to = step.to.kind == TermPosition::output ? outputs[0] : memory + step.to.at;
         const void* const operands[] = {from(step.a), from(step.b)};
         if (step.copy) {
           step.copy->run(operands[0], to, context);
@@ -206,7 +206,7 @@ class Contraction {
   struct Step {
     std::optional<StridedCopy> copy;
     std::unique_ptr<OpPlan> plan;
-    Place a, b, to;
+    TermPosition a, b, to;
   };
 
   static Dims picked(const Dims& of, const std::vector<int>& labels) {
@@ -229,7 +229,7 @@ class Contraction {
   }
   // Packed, the last label innermost.
   Term temporary(const std::vector<int>& labels) {
-    Term term{{Place::temporary, temporaries_}, Dims(sizes_.size(), 0)};
+    Term term{{TermPosition::temporary, temporaries_}, Dims(sizes_.size(), 0)};
     std::int64_t stride = 1;
     for (auto label = labels.rbegin(); label != labels.rend(); ++label) {
       term.strides[*label] = stride;
@@ -247,15 +247,15 @@ class Contraction {
     }
     return made;
   }
-  Result<void> add(const NodeDesc& node, const std::vector<TensorDesc>& inputs, const TensorDesc& output, Place a,
-                   Place b, Place to) {
+  Result<void> add(const NodeDesc& node, const std::vector<TensorDesc>& inputs, const TensorDesc& output,
+                   TermPosition a, TermPosition b, TermPosition to) {
     std::vector<Input> given;
     for (const TensorDesc& input : inputs) given.push_back({true, input});
     CONVOY_TRY(auto plan, find_operator("", node.op)->plan(node, given, std::span(&output, 1), request_));
     add(std::move(plan), a, b, to);
     return {};
   }
-  void add(std::unique_ptr<OpPlan> plan, Place a, Place b, Place to) {
+  void add(std::unique_ptr<OpPlan> plan, TermPosition a, TermPosition b, TermPosition to) {
     workspace_ = std::max(workspace_, plan->workspace_bytes());
     steps_.push_back({.copy = std::nullopt, .plan = std::move(plan), .a = a, .b = b, .to = to});
   }
@@ -373,11 +373,11 @@ class Einsum final : public Operator {
       });
     }
     Contraction contraction(node, equation.sizes, outputs[0].type, request);
-    Term result{{Place::output, 0}, Dims(labels, 0)};
+    Term result{{TermPosition::output, 0}, Dims(labels, 0)};
     for (int d = 0; d < equation.outputs; ++d) result.strides[d] = outputs[0].strides[d];
 
     std::vector<Term> terms;
-    for (std::size_t i = 0; i < inputs.size(); ++i) terms.push_back({{Place::input, i}, equation.strides[i]});
+    for (std::size_t i = 0; i < inputs.size(); ++i) terms.push_back({{TermPosition::input, i}, equation.strides[i]});
     // What the operands from `first` on, but for `but`, or the output have.
     const auto needed = [&](std::size_t first, std::size_t but) {
       std::vector<bool> kept(labels, false);
@@ -396,7 +396,7 @@ class Einsum final : public Operator {
       CONVOY_TRY(made, contraction.product(made, terms[i], needed(i + 1, terms.size()),
                                            i + 1 == terms.size() ? &result : nullptr));
     }
-    if (made.place.kind != Place::output) contraction.copy(made, result);
+    if (made.place.kind != TermPosition::output) contraction.copy(made, result);
     return std::move(contraction).plan();
   }
 };

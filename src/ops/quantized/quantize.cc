@@ -38,7 +38,7 @@ DataType read_as(DataType type) {
 
 // Part of the tensor and the scales and zero points that go with it: operands y, x, parameters of a loop, and where
 // they start.
-struct Piece {
+struct Part {
   BroadcastLoop loop;
   std::int64_t y, x, parameter;
 };
@@ -75,20 +75,20 @@ Result<void> check_parameters(const NodeDesc& node, std::span<const Input> input
       node, fmt::format("input 1 (scale) has dims [{}], axis {} of x has {}", to_string(scale), axis, dims[axis]));
 }
 
-Result<std::vector<Piece>> pieces_of(const NodeDesc& node, std::span<const Input> inputs, const TensorDesc& y) {
+Result<std::vector<Part>> parts_of(const NodeDesc& node, std::span<const Input> inputs, const TensorDesc& y) {
   const TensorDesc& x = inputs[0].desc;
   const TensorDesc& scale = inputs[1].desc;
   TensorDesc parameter = x;
   parameter.strides.assign(x.rank(), 0);
   CONVOY_TRY(const std::int64_t block, node.integer("block_size", 0));
-  std::vector<Piece> pieces;
+  std::vector<Part> parts;
   if (block == 0) {
     if (scale.elements() > 1) {
       CONVOY_TRY(const int axis, axis_of(node, x.rank()));
       parameter.strides[axis] = 1;
     }
-    pieces.push_back({BroadcastLoop({y, x, parameter}), 0, 0, 0});
-    return pieces;
+    parts.push_back({BroadcastLoop({y, x, parameter}), 0, 0, 0});
+    return parts;
   }
   CONVOY_TRY(const int axis, axis_of(node, x.rank()));
   parameter.strides = scale.strides;
@@ -96,10 +96,10 @@ Result<std::vector<Piece>> pieces_of(const NodeDesc& node, std::span<const Input
     TensorDesc y_part = y, x_part = x;
     y_part.dims[axis] = x_part.dims[axis] = parameter.dims[axis] = std::min(block, x.dims[axis] - b * block);
     parameter.strides[axis] = 0;
-    pieces.push_back({BroadcastLoop({y_part, x_part, parameter}), b * block * y.strides[axis],
-                      b * block * x.strides[axis], b * scale.strides[axis]});
+    parts.push_back({BroadcastLoop({y_part, x_part, parameter}), b * block * y.strides[axis],
+                     b * block * x.strides[axis], b * scale.strides[axis]});
   }
-  return pieces;
+  return parts;
 }
 
 double parameter_at(DataType type, const void* data, std::int64_t at) {
@@ -157,21 +157,21 @@ constexpr std::int64_t kShortWithParameters = 16;
 // Calls body(Run) until all elements had theirs. Short runs with a parameter each that follow one another are one, with
 // a parameter for each element.
 template <class C>
-void each_run(const std::vector<Piece>& pieces, std::size_t x_bytes, std::size_t y_bytes, DataType scale_type,
+void each_run(const std::vector<Part>& parts, std::size_t x_bytes, std::size_t y_bytes, DataType scale_type,
               DataType zero_type, std::span<const void* const> in, void* out, std::int64_t cost, std::int64_t short_run,
               const ExecContext& context, FunctionRef<void(const Run<C>& run)> body) {
   const void* zeros = in.size() > 2 ? in[2] : nullptr;
   const auto* x = static_cast<const std::byte*>(in[0]);
   auto* y = static_cast<std::byte*>(out);
   const auto x_size = static_cast<std::int64_t>(x_bytes), y_size = static_cast<std::int64_t>(y_bytes);
-  for (const Piece& piece : pieces) {
-    const std::int64_t ys = piece.loop.inner_stride(0), xs = piece.loop.inner_stride(1);
-    const std::int64_t ps = piece.loop.inner_stride(2);
-    const bool joins = xs == 1 && ys == 1 && piece.loop.inner_size() <= (ps == 0 ? short_run : kShortWithParameters);
-    parallel_for(context, piece.loop.elements(), cost, [&](std::int64_t begin, std::int64_t end) {
+  for (const Part& part : parts) {
+    const std::int64_t ys = part.loop.inner_stride(0), xs = part.loop.inner_stride(1);
+    const std::int64_t ps = part.loop.inner_stride(2);
+    const bool joins = xs == 1 && ys == 1 && part.loop.inner_size() <= (ps == 0 ? short_run : kShortWithParameters);
+    parallel_for(context, part.loop.elements(), cost, [&](std::int64_t begin, std::int64_t end) {
       const auto at_element = [&](std::int64_t from, std::int64_t to, std::int64_t n, const C* scale, const C* zero,
                                   std::int64_t step) -> Run<C> {
-        return {x + (piece.x + from) * x_size, xs, y + (piece.y + to) * y_size, ys, n, scale, zero, step};
+        return {x + (part.x + from) * x_size, xs, y + (part.y + to) * y_size, ys, n, scale, zero, step};
       };
       if (joins) {
         std::array<C, kRowChunk> scale, zero;
@@ -180,10 +180,10 @@ void each_run(const std::vector<Piece>& pieces, std::size_t x_bytes, std::size_t
           if (held > 0) body(at_element(from, to, held, scale.data(), zero.data(), 1));
           held = 0;
         };
-        piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+        part.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
           if (held > 0 && (at[1] != from + held || at[0] != to + held || held + count > kRowChunk)) flush();
           if (held == 0) std::tie(from, to) = std::pair(at[1], at[0]);
-          const std::int64_t some = ps == 0 ? 1 : count, first = piece.parameter + at[2];
+          const std::int64_t some = ps == 0 ? 1 : count, first = part.parameter + at[2];
           read_parameters(scale_type, in[1], first, ps, some, scale.data() + held);
           read_parameters(zero_type, zeros, first, ps, some, zero.data() + held);
           for (std::int64_t i = some; i < count; ++i) {
@@ -194,8 +194,8 @@ void each_run(const std::vector<Piece>& pieces, std::size_t x_bytes, std::size_t
         });
         return flush();
       }
-      piece.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-        with_parameters<C>(scale_type, in[1], zero_type, zeros, piece.parameter + at[2], ps, count,
+      part.loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+        with_parameters<C>(scale_type, in[1], zero_type, zeros, part.parameter + at[2], ps, count,
                            [&](std::int64_t start, std::int64_t n, const C* scale, const C* zero, std::int64_t step) {
                              body(at_element(at[1] + start * xs, at[0] + start * ys, n, scale, zero, step));
                            });
@@ -266,7 +266,7 @@ class QuantizeLinear final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
-    CONVOY_TRY(const std::vector<Piece> pieces, pieces_of(node, inputs, outputs[0]));
+    CONVOY_TRY(const std::vector<Part> parts, parts_of(node, inputs, outputs[0]));
     const bool vectors = has_row_vectors(request);
     const auto quantize_row = request.cpu.isa >= Isa::avx512 ? avx512::quantize_row : avx2::quantize_row;
     CONVOY_TRY(const std::int64_t saturate, node.integer("saturate", 1));
@@ -276,7 +276,7 @@ class QuantizeLinear final : public Operator {
           dispatch<kQuantized>(zero_type, []<class Q>(Tag<Q>) -> StoreQuantized<C> { return store_quantized<Q, C>; });
       const std::size_t x_bytes = size_of(inputs[0].desc.type), y_bytes = size_of(zero_type);
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
-        each_run<C>(pieces, x_bytes, y_bytes, scale_type, zero_type, in, out[0], 4, kShortRun, context,
+        each_run<C>(parts, x_bytes, y_bytes, scale_type, zero_type, in, out[0], 4, kShortRun, context,
                     [&](const Run<C>& run) {
                       std::array<C, kRowChunk> buffer;
                       const C* values = load_values(vectors, run, buffer.data());
@@ -320,7 +320,7 @@ class DequantizeLinear final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
-    CONVOY_TRY(const std::vector<Piece> pieces, pieces_of(node, inputs, outputs[0]));
+    CONVOY_TRY(const std::vector<Part> parts, parts_of(node, inputs, outputs[0]));
     const bool vectors = has_row_vectors(request);
     const DataType scale_type = inputs[1].desc.type, zero_type = read_as(inputs[0].desc.type);
     const auto plan_in = [&]<class C>(Load<C> load_values) {
@@ -329,7 +329,7 @@ class DequantizeLinear final : public Operator {
       const std::size_t x_bytes = size_of(zero_type), y_bytes = size_of(outputs[0].type);
       const bool integer_rows = vectors && contains(kSmallIntegers, zero_type) && outputs[0].type == DataType::f32;
       return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
-        each_run<C>(pieces, x_bytes, y_bytes, scale_type, zero_type, in, out[0], 2, kShortRun, context,
+        each_run<C>(parts, x_bytes, y_bytes, scale_type, zero_type, in, out[0], 2, kShortRun, context,
                     [&](const Run<C>& run) {
                       const C *scale = run.scale, *zero = run.zero;
                       if constexpr (std::is_same_v<C, float>) {

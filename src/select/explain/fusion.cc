@@ -18,7 +18,7 @@
 namespace convoy::selection {
 namespace {
 
-// Of a budget, what is left for timing the ways once their engines are chosen; without one, so much.
+// Of a budget, what is left for timing the variants once their engines are chosen; without one, so much.
 constexpr double kTimingShare = 0.5;
 constexpr double kUnbudgetedSeconds = 2;
 
@@ -51,30 +51,31 @@ std::vector<ConvProblem> passes_of(const ConvProblem& problem, bool separate) {
   return passes;
 }
 
-class Way {
+class Variant {
  public:
-  static Result<Way> make(std::string name, const ConvProblem& convolution, std::vector<ConvProblem> passes,
-                          std::span<const Engine* const> engines, const SelectionOptions& options,
-                          const PlanRequest& request) {
-    Way way;
-    way.report.name = std::move(name);
+  static Result<Variant> make(std::string name, const ConvProblem& convolution, std::vector<ConvProblem> passes,
+                              std::span<const Engine* const> engines, const SelectionOptions& options,
+                              const PlanRequest& request) {
+    Variant variant;
+    variant.report.name = std::move(name);
     CONVOY_TRY(const Selection chosen, select(convolution, engines, options, request));
-    CONVOY_TRY(way.plan_, make_plan(convolution, chosen.candidate, engines, request));
-    way.report.candidate = way.plan_->candidate();
-    way.report.stages = stages_of(*way.plan_);
-    if (way.report.stages.empty()) way.report.stages.push_back("products" + epilogue_text(convolution));
-    for (const ConvProblem& pass : passes) way.report.stages.push_back(epilogue_text(pass).substr(3));
-    way.passes_ = std::move(passes);
-    way.isa_ = request.cpu.isa;
+    CONVOY_TRY(variant.plan_, make_plan(convolution, chosen.candidate, engines, request));
+    variant.report.candidate = variant.plan_->candidate();
+    variant.report.stages = stages_of(*variant.plan_);
+    if (variant.report.stages.empty()) variant.report.stages.push_back("products" + epilogue_text(convolution));
+    for (const ConvProblem& pass : passes) variant.report.stages.push_back(epilogue_text(pass).substr(3));
+    variant.passes_ = std::move(passes);
+    variant.isa_ = request.cpu.isa;
     const auto engine = std::find_if(engines.begin(), engines.end(),
                                      [&](const Engine* e) { return e->info().name == chosen.candidate.engine; });
-    way.arithmetic = arithmetic_of((*engine)->info().notes);
-    way.workspace_bytes_ = way.plan_->workspace_bytes();
-    way.workspace_ = allocate_aligned(way.workspace_bytes_);
-    if (way.workspace_bytes_ > 0 && !way.workspace_) {
-      return Error{ErrorCode::out_of_memory, fmt::format("{} bytes of workspace can't be had", way.workspace_bytes_)};
+    variant.arithmetic = arithmetic_of((*engine)->info().notes);
+    variant.workspace_bytes_ = variant.plan_->workspace_bytes();
+    variant.workspace_ = allocate_aligned(variant.workspace_bytes_);
+    if (variant.workspace_bytes_ > 0 && !variant.workspace_) {
+      return Error{ErrorCode::out_of_memory,
+                   fmt::format("{} bytes of workspace can't be had", variant.workspace_bytes_)};
     }
-    return way;
+    return variant;
   }
 
   Result<void> run(const ConvArgs& args, ThreadTeam& team) const {
@@ -83,7 +84,7 @@ class Way {
     return {};
   }
 
-  FusionWay report;
+  FusionVariant report;
   Arithmetic arithmetic = Arithmetic::direct;
 
  private:
@@ -110,19 +111,19 @@ Result<FusionReport> measure_fusion(const ConvProblem& problem, std::span<const 
   }
   SelectionOptions share = options;
   if (options.budget_seconds > 0) share.budget_seconds = options.budget_seconds * (1 - kTimingShare) / 2;
-  std::vector<Way> ways;
-  CONVOY_TRY(Way fused, Way::make("one plan", problem, {}, engines, share, request));
-  ways.push_back(std::move(fused));
-  CONVOY_TRY(Way pass,
-             Way::make("convolution, then one pass", convolution, passes_of(problem, false), engines, share, request));
+  std::vector<Variant> variants;
+  CONVOY_TRY(Variant fused, Variant::make("one plan", problem, {}, engines, share, request));
+  variants.push_back(std::move(fused));
+  CONVOY_TRY(Variant pass, Variant::make("convolution, then one pass", convolution, passes_of(problem, false), engines,
+                                         share, request));
   // The same convolution is in both: chosen once.
   SelectionOptions same = options;
   same.rules = {{"*", pass.report.candidate}};
-  ways.push_back(std::move(pass));
+  variants.push_back(std::move(pass));
   const auto steps = passes_of(problem, true);
   if (steps.size() > 1) {
-    CONVOY_TRY(Way separate, Way::make("separate steps", convolution, steps, engines, same, request));
-    ways.push_back(std::move(separate));
+    CONVOY_TRY(Variant separate, Variant::make("separate steps", convolution, steps, engines, same, request));
+    variants.push_back(std::move(separate));
   }
 
   const auto team = make_cpu_team(request.threads);
@@ -130,33 +131,33 @@ Result<FusionReport> measure_fusion(const ConvProblem& problem, std::span<const 
   CONVOY_TRY(const HostTensor out, HostTensor::allocate(problem.out()));
   const ConvArgs args = data.args(out.data.get());
   const Expectation expectation(problem, args, {}, *team);
-  for (Way& way : ways) {
+  for (Variant& variant : variants) {
     std::memset(out.data.get(), 0xff, static_cast<std::size_t>(out.desc.bytes()));
-    CONVOY_CHECK(way.run(args, *team));
-    const Verification verified = expectation.compare(out.data.get(), way.arithmetic);
-    way.report.max_error = verified.max_error;
+    CONVOY_CHECK(variant.run(args, *team));
+    const Verification verified = expectation.compare(out.data.get(), variant.arithmetic);
+    variant.report.max_error = verified.max_error;
     if (!verified.ok()) {
-      return Error{ErrorCode::wrong_result, fmt::format("{} ({}): {:.3g} times the tolerance off", way.report.name,
-                                                        print(way.report.candidate), verified.max_error)};
+      return Error{ErrorCode::wrong_result, fmt::format("{} ({}): {:.3g} times the tolerance off", variant.report.name,
+                                                        print(variant.report.candidate), verified.max_error)};
     }
   }
 
   CONVOY_TRY(CacheFlusher flusher, CacheFlusher::make(*team, request.cpu.l2_bytes));
   std::vector<Contestant> contestants;
-  for (const Way& way : ways) {
-    contestants.push_back(
-        {.body = [&args, &team, &way] { return way.run(args, *team); }, .prepare = [&flusher] { flusher.flush(); }});
+  for (const Variant& variant : variants) {
+    contestants.push_back({.body = [&args, &team, &variant] { return variant.run(args, *team); },
+                           .prepare = [&flusher] { flusher.flush(); }});
   }
   const double budget = options.budget_seconds > 0 ? options.budget_seconds * kTimingShare : kUnbudgetedSeconds;
   const TimingOptions timing{.budget_seconds = budget, .at_full_speed = FullSpeed(*team, budget / 8)};
   const auto times = time_interleaved(contestants, timing, [] { return monotonic_seconds(); });
   FusionReport report;
-  for (std::size_t i = 0; i < ways.size(); ++i) {
-    report.ways.push_back(std::move(ways[i].report));
-    report.ways.back().time = times[i].summary;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    report.variants.push_back(std::move(variants[i].report));
+    report.variants.back().time = times[i].summary;
     if (times[i].failure) {
       return times[i].failure->within(
-          fmt::format("{} ({})", report.ways.back().name, print(report.ways.back().candidate)));
+          fmt::format("{} ({})", report.variants.back().name, print(report.variants.back().candidate)));
     }
     if (times[i].summary.samples == 0) {
       return Error{
@@ -164,8 +165,8 @@ Result<FusionReport> measure_fusion(const ConvProblem& problem, std::span<const 
           fmt::format("a budget of {} s is too short to time the variants side by side", options.budget_seconds)};
     }
   }
-  std::stable_sort(report.ways.begin(), report.ways.end(),
-                   [](const FusionWay& a, const FusionWay& b) { return a.time.median < b.time.median; });
+  std::stable_sort(report.variants.begin(), report.variants.end(),
+                   [](const FusionVariant& a, const FusionVariant& b) { return a.time.median < b.time.median; });
   return report;
 }
 

@@ -1,4 +1,4 @@
-// What fusing the epilogue is worth: one problem run in three ways, verified and timed side by side.
+// What fusing the epilogue is worth: three variants of one problem, verified and timed side by side.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace convoy::selection {
 
-struct FusionWay {
+struct FusionVariant {
   std::string name;                 // "one plan", "convolution, then one pass", "separate steps"
   Candidate candidate;              // of its convolution
   std::vector<std::string> stages;  // the loops over memory: the plan's, then the passes
@@ -19,11 +19,11 @@ struct FusionWay {
 };
 
 struct FusionReport {
-  std::vector<FusionWay> ways;  // fastest first
+  std::vector<FusionVariant> variants;  // fastest first
 };
 
 // Runs the problem with its epilogue in one plan; its bare convolution followed by one pass that does the whole
-// epilogue; and by one pass each for bias, residual and activation. Each way gets the convolution that `options`
+// epilogue; and by one pass each for bias, residual and activation. Each variant gets the convolution that `options`
 // select for what it asks of it. Errors: unsupported where no engine can or there are no passes for the problem (not
 // f32, strided, wgrad, beta != 0), invalid_argument where there is no epilogue to fuse, wrong_result.
 Result<FusionReport> measure_fusion(const ConvProblem& problem, std::span<const Engine* const> engines,

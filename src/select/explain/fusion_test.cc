@@ -35,16 +35,17 @@ TEST(Fusion, ThreeWaysOfOneResult) {
     const std::string problem = std::string("fprop:x=f32,2x12x9x9,") + layout + ":w=f32,20x12x3x3:pad=1x1:";
     const auto report = measure((problem + "alpha=0.5:bias=1:gamma=2:act=swish,1").c_str());
     ASSERT_TRUE(report.ok()) << report.error().message;
-    ASSERT_EQ(report->ways.size(), 3u);
-    EXPECT_TRUE(std::is_sorted(report->ways.begin(), report->ways.end(),
+    ASSERT_EQ(report->variants.size(), 3u);
+    EXPECT_TRUE(std::is_sorted(report->variants.begin(), report->variants.end(),
                                [](const auto& a, const auto& b) { return a.time.median < b.time.median; }));
-    for (const FusionWay& way : report->ways) {
-      EXPECT_LE(way.max_error, 1) << way.name;
-      EXPECT_GT(way.time.samples, 0) << way.name;
-      std::vector<std::string> last(way.stages.end() - (way.name == "separate steps" ? 4 : 1), way.stages.end());
-      if (way.name == "one plan") {
+    for (const FusionVariant& variant : report->variants) {
+      EXPECT_LE(variant.max_error, 1) << variant.name;
+      EXPECT_GT(variant.time.samples, 0) << variant.name;
+      std::vector<std::string> last(variant.stages.end() - (variant.name == "separate steps" ? 4 : 1),
+                                    variant.stages.end());
+      if (variant.name == "one plan") {
         EXPECT_TRUE(last[0].ends_with("products + alpha + bias + residual + swish")) << last[0];
-      } else if (way.name == "convolution, then one pass") {
+      } else if (variant.name == "convolution, then one pass") {
         EXPECT_EQ(last[0], "alpha + bias + residual + swish");
       } else {
         EXPECT_EQ(last, (std::vector<std::string>{"alpha", "bias", "residual", "swish"}));
@@ -57,7 +58,7 @@ TEST(Fusion, OneStepIsNotMeasuredTwice) {
   if (cpu_features().isa < Isa::avx2) GTEST_SKIP() << "the passes need avx2";
   const auto report = measure("fprop:x=f32,1x8x6x6,nhwc:w=f32,8x8x1x1:act=relu");
   ASSERT_TRUE(report.ok()) << report.error().message;
-  EXPECT_EQ(report->ways.size(), 2u);
+  EXPECT_EQ(report->variants.size(), 2u);
 }
 
 TEST(Fusion, WhatCannotBeComparedSaysWhy) {

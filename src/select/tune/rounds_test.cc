@@ -20,7 +20,7 @@ using testing_support::FakeEngine;
 using testing_support::MapStore;
 
 struct Taken {
-  Slice turn;
+  Slice slice;
   double at;
 };
 
@@ -34,11 +34,11 @@ struct Work {
   void run(const std::vector<double>& weights) {
     const auto done = measure_in_rounds(
         weights, [this] { return budget > 0 ? budget - time : std::numeric_limits<double>::infinity(); },
-        [this](const Slice& turn) -> Result<SliceOutcome> {
+        [this](const Slice& slice) -> Result<SliceOutcome> {
           turns.push_back({turn, time});
-          double& own = spent[turn.problem];
-          const double most = (turn.likely_only ? likely : likely + others) - own;
-          const double takes = turn.seconds == 0 ? most : std::clamp(turn.seconds, 0.0, most);
+          double& own = spent[slice.problem];
+          const double most = (slice.likely_only ? likely : likely + others) - own;
+          const double takes = slice.seconds == 0 ? most : std::clamp(slice.seconds, 0.0, most);
           own += takes;
           time += takes;
           return SliceOutcome{own >= likely + others, takes > 0};
@@ -52,33 +52,33 @@ TEST(Rounds, EveryProblemGetsItsLikelyCandidatesFirst) {
   work.run({1, 1, 1, 1});
   ASSERT_GE(work.turns.size(), 8U);
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(work.turns[i].turn.problem, i);
-    EXPECT_TRUE(work.turns[i].turn.likely_only);
-    EXPECT_FALSE(work.turns[4 + i].turn.likely_only);
+    EXPECT_EQ(work.turns[i].slice.problem, i);
+    EXPECT_TRUE(work.turns[i].slice.likely_only);
+    EXPECT_FALSE(work.turns[4 + i].slice.likely_only);
   }
-  EXPECT_DOUBLE_EQ(work.turns[0].turn.seconds, 25);
-  EXPECT_DOUBLE_EQ(work.turns[3].turn.seconds, 97) << "what others did not need";
-  EXPECT_DOUBLE_EQ(work.turns[4].turn.seconds, 24);
+  EXPECT_DOUBLE_EQ(work.turns[0].slice.seconds, 25);
+  EXPECT_DOUBLE_EQ(work.turns[3].slice.seconds, 97) << "what others did not need";
+  EXPECT_DOUBLE_EQ(work.turns[4].slice.seconds, 24);
   EXPECT_NEAR(work.time, 100, 1);
 }
 
 TEST(Rounds, SharesGoByWeight) {
   Work work{.budget = 8, .likely = 100, .others = 100};
   work.run({1, 3});
-  EXPECT_DOUBLE_EQ(work.turns[0].turn.seconds, 2);
-  EXPECT_DOUBLE_EQ(work.turns[1].turn.seconds, 6);
+  EXPECT_DOUBLE_EQ(work.turns[0].slice.seconds, 2);
+  EXPECT_DOUBLE_EQ(work.turns[1].slice.seconds, 6);
 }
 
 TEST(Rounds, WithoutABudgetOrOthersThereIsOneRound) {
   Work free{.likely = 1, .others = 2};
   free.run({1, 1});
   ASSERT_EQ(free.turns.size(), 2U);
-  EXPECT_FALSE(free.turns[0].turn.likely_only);
-  EXPECT_EQ(free.turns[0].turn.seconds, 0);
+  EXPECT_FALSE(free.turns[0].slice.likely_only);
+  EXPECT_EQ(free.turns[0].slice.seconds, 0);
   Work alone{.budget = 10, .likely = 1, .others = 2};
   alone.run({1});
   ASSERT_EQ(alone.turns.size(), 1U);
-  EXPECT_FALSE(alone.turns[0].turn.likely_only);
+  EXPECT_FALSE(alone.turns[0].slice.likely_only);
 }
 
 TEST(Rounds, WhoComesAfterTheEndHearsOfIt) {
@@ -86,8 +86,8 @@ TEST(Rounds, WhoComesAfterTheEndHearsOfIt) {
   work.time = 2;
   work.run({1, 1});
   ASSERT_EQ(work.turns.size(), 2U);
-  EXPECT_GT(work.turns[0].turn.seconds, 0) << "one of them gets an answer";
-  EXPECT_LT(work.turns[1].turn.seconds, 0);
+  EXPECT_GT(work.turns[0].slice.seconds, 0) << "one of them gets an answer";
+  EXPECT_LT(work.turns[1].slice.seconds, 0);
 }
 
 TEST(Rounds, AnErrorEndsThem) {
@@ -121,18 +121,18 @@ TEST(Rounds, NoProblemGetsItsTenthCandidateBeforeAllHaveTheirLikelyOnes) {
   const std::vector<double> weights(problems.size(), 1);
   const auto done = measure_in_rounds(
       weights, [] { return 600.0; },
-      [&](const Slice& turn) -> Result<SliceOutcome> {
+      [&](const Slice& slice) -> Result<SliceOutcome> {
         SelectionOptions options;
         options.mode = SelectionMode::measured;
         options.store = &store;
-        options.likely_only = turn.likely_only;
-        options.budget_seconds = turn.seconds;
+        options.likely_only = slice.likely_only;
+        options.budget_seconds = slice.seconds;
         const std::size_t before = order.size();
         CONVOY_TRY(
             const Selection selection,
-            select(problems[turn.problem], engines, options, PlanRequest{}, {}, [&](const Measurement& m, int, int) {
-              const std::string name = std::to_string(turn.problem) + print(m.candidate);
-              if (seen[name]++ == 0) order.push_back(turn.problem);
+            select(problems[slice.problem], engines, options, PlanRequest{}, {}, [&](const Measurement& m, int, int) {
+              const std::string name = std::to_string(slice.problem) + print(m.candidate);
+              if (seen[name]++ == 0) order.push_back(slice.problem);
               return true;
             }));
         return SliceOutcome{!selection.partial, order.size() > before};

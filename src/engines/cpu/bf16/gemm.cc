@@ -70,7 +70,7 @@ class GemmPlan final : public PackedPlan {
             const std::int64_t tap =
                 g.w.origin + k * g.w.out + d * g.w.spatial[0] + h * g.w.spatial[1] + v * g.w.spatial[2];
             for (std::int64_t c = 0; c < own_channels; ++c) {
-              const auto [step, element] = lines_.place_of(term + c);
+              const auto [step, element] = lines_.position_of(term + c);
               to[(step * kernel_.tile.columns + column) * 2 + element] = w[tap + c * g.w.in];
             }
           }

@@ -52,10 +52,10 @@ class Lines {
   double again_seconds(std::int64_t pixels) const;
 
   // Where in packed weights the next term of a run belongs: its step, and its place in it.
-  struct Place {
+  struct Position {
     std::int64_t step, element;
   };
-  Place place_of(std::int64_t term) const {
+  Position position_of(std::int64_t term) const {
     const std::int64_t in_run = term % run_terms_;
     return {term / run_terms_ * padded_steps(run_terms_) + in_run / kPerStep, in_run % kPerStep};
   }

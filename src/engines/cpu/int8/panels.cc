@@ -91,7 +91,7 @@ void Panels::pack(const void* weights, void* packed) const {
             for (std::int64_t c = 0; c < g.group_channels; ++c, ++term) {
               const std::int32_t value = value_of(w_type_, weights, tap + c * g.w.in) + w_shift_;
               column_sum += static_cast<std::uint32_t>(value);
-              const auto [step, element] = lines_.place_of(term);
+              const auto [step, element] = lines_.position_of(term);
               reinterpret_cast<std::int8_t*>(to)[(step * kernel_.tile.columns + column) * kStepBytes + element] =
                   static_cast<std::int8_t>(value);
             }

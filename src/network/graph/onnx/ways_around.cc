@@ -10,11 +10,11 @@ constexpr std::string_view kTextAndFiles[] = {"ImageDecoder",     "RegexFullMatc
                                               "StringNormalizer", "StringSplit",    "TfIdfVectorizer"};
 constexpr std::string_view kLinearAttention[] = {"LinearAttention"};
 
-struct Way {
+struct Workaround {
   std::span<const std::string_view> operators;
   std::string_view text;
 };
-constexpr Way kWays[] = {
+constexpr Workaround kWorkarounds[] = {
     {kTextAndFiles, "do it before the network, which is given numbers"},
     {kLinearAttention, "write its steps out with a fixed number of them"},
 };
@@ -22,7 +22,7 @@ constexpr Way kWays[] = {
 }  // namespace
 
 std::string_view way_around(std::string_view op) {
-  for (const Way& way : kWays) {
+  for (const Workaround& way : kWorkarounds) {
     if (std::ranges::find(way.operators, op) != way.operators.end()) return way.text;
   }
   return {};
