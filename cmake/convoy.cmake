@@ -98,12 +98,12 @@ function(convoy_precompile target kind)
                          -Wno-stringop-overread)
 endfunction()
 
-# convoy_unity(target): files are compiled up to 64 at a time, so that the headers and templates that they share are compiled once.
+# convoy_unity(target most): files are compiled up to so many at a time, so that the headers and templates that they share are compiled once.
 # With ccache, which those have who change Convoy, each is compiled alone. So names in the anonymous namespaces of a target's
 # files must differ. Files with options of their own (instruction sets) and LOOPS stay alone.
-function(convoy_unity target)
+function(convoy_unity target most)
   if(CONVOY_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 64)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${most})
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # g++ takes them for headers, and warns
   endif()
 endfunction()
@@ -127,7 +127,7 @@ function(convoy_library name)
   target_link_libraries(convoy_${name} PUBLIC ${ARG_DEPENDS} OpenMP::OpenMP_CXX)
   convoy_precompile(convoy_${name} library ${ARG_OPTIONS})
   if(ARG_UNITY OR ARG_OPTIONS STREQUAL CONVOY_DECIDES)
-    convoy_unity(convoy_${name})
+    convoy_unity(convoy_${name} 64)
   endif()
   if(ARG_LOOPS)  # a target of their own, so that their precompiled header is compiled as they are
     list(REMOVE_ITEM ARG_OPTIONS -O1)
@@ -167,7 +167,7 @@ function(convoy_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
   convoy_precompile(${name} test ${optimisation})
   if(ARG_UNITY)
-    convoy_unity(${name})
+    convoy_unity(${name} 16)
   endif()
   if(CONVOY_SANITIZE)
     # Tests ask for impossible allocations to see the error; by default the sanitizer aborts there.

@@ -23,7 +23,7 @@ using ::onnx::TensorProto;
 
 // Functions that call functions can make a small file mean any number of nodes.
 constexpr int kMostCalls = 1 << 17;
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostInlinedBytes = std::size_t{256} << 20;
 constexpr int kDeepest = 32;
 
 std::string canonical(const std::string& domain) { return domain == "ai.onnx" ? std::string() : domain; }
@@ -289,8 +289,8 @@ class Inliner {
 
   Result<void> count_bytes(std::size_t bytes) {
     bytes_ += bytes;
-    if (bytes_ <= kMostBytes) return {};
-    return corrupt("the model's functions amount to more than " + std::to_string(kMostBytes) + " bytes");
+    if (bytes_ <= kMostInlinedBytes) return {};
+    return corrupt("the model's functions amount to more than " + std::to_string(kMostInlinedBytes) + " bytes");
   }
 
   ModelProto& model_;

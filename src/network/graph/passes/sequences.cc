@@ -14,7 +14,7 @@
 namespace convoy::network {
 namespace {
 
-constexpr int kOpset = 21;  // of the nodes that take the place of those on lists
+constexpr int kSequencesOpset = 21;  // of the nodes that take the place of those on lists
 constexpr std::int64_t kMostParts = 1 << 14;
 
 HostTensor integers(Dims dims, const std::vector<std::int64_t>& values) {
@@ -271,7 +271,7 @@ class Sequences {
 
   static Node node_like(const Node& node, const std::string& op) {
     Node made;
-    made.desc = {.op = op, .domain = {}, .name = node.desc.name, .opset = kOpset, .attributes = {}};
+    made.desc = {.op = op, .domain = {}, .name = node.desc.name, .opset = kSequencesOpset, .attributes = {}};
     made.sources = node.sources;
     return made;
   }

@@ -1,0 +1,42 @@
+"""check-unity finds constants and types that two files of a library define, where these are compiled together."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+CHECK = sys.argv[1]
+LISTING = "convoy_library(a\n  SOURCES\n    one.cc\n    two.cc\n  LOOPS three.cc\n  DEPENDS b\n  OPTIONS ${CONVOY_DECIDES})\n"
+ONE = "namespace {\n\nconstexpr int kMost = 3;\nstruct Row {\n  int x;\n};\nint sum(int a) { return a; }\n}  // namespace\nstruct Public {\n};\n"
+PASSES = [{"src/CMakeLists.txt": LISTING, "src/one.cc": ONE, "src/two.cc": "namespace {\nint sum(double a);\n}  // namespace\nstruct Public {\n};\n"},
+          {"src/CMakeLists.txt": LISTING, "src/one.cc": ONE, "src/three.cc": ONE},
+          {"src/CMakeLists.txt": LISTING.replace("OPTIONS ${CONVOY_DECIDES}", "UNITY") + "convoy_library(b SOURCES two.cc)\n",
+           "src/one.cc": ONE, "src/two.cc": "constexpr int kMost = 3;\n"}]
+FAILS = [("constexpr double kMost = 4;", "'kMost' is defined in src/one.cc and in src/two.cc"),
+         ("class Row final : Base {", "'Row' is defined in src/one.cc and in src/two.cc")]
+
+
+def check(files):
+    """What check-unity says of a folder with these files, and whether it passes."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            path = pathlib.Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        done = subprocess.run([CHECK, folder], capture_output=True, text=True)
+        return done.stdout, done.returncode == 0
+
+
+def main():
+    for files in PASSES:
+        said, passes = check(files)
+        assert passes and "0 names defined twice" in said, (files, said)
+    for line, expected in FAILS:
+        said, passes = check({"src/CMakeLists.txt": LISTING, "src/one.cc": ONE, "src/two.cc": f"namespace {{\n{line}\n}}  // namespace\n"})
+        assert not passes and expected in said and "1 names" in said, (line, said)
+    assert not check({})[1], "a folder without files"
+    print(f"{len(PASSES) + len(FAILS) + 1} folders checked")
+
+
+if __name__ == "__main__":
+    main()
