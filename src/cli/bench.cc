@@ -12,12 +12,12 @@
 #include "cli/heuristic_report.h"
 #include "cli/inputs.h"
 #include "cli/plan_flags.h"
-#include "cli/spread.h"
 #include "cli/target.h"
 #include "cli/tune_network.h"
 #include "cli/tuning.h"
 #include "network/cost/step_problem.h"
 #include "report/format.h"
+#include "report/listing.h"
 #include "report/refusals.h"
 #include "report/table.h"
 #include "select/choose/candidates.h"
@@ -130,43 +130,46 @@ struct BenchContext {
   selection::MachineCeiling ceiling;
 };
 
-// The candidates of a problem, fastest first.
-report::Table measurement_table(const BenchContext& context, const ProblemReport& report, const PackedWeights& packed) {
+// What is said of a problem's candidates.
+report::Listing<Measurement> candidate_listing(const BenchContext& context, const ProblemReport& report,
+                                               const PackedWeights& packed) {
   const ConvProblem& problem = report.distinct.problem;
   const auto least = selection::least_seconds(problem, context.ceiling, context.request);
-  report::Table table;
   using report::Align;
-  table.column("candidate").column("time", Align::right).column("spread", Align::right, 2);
-  table.column("GFLOP/s", Align::right, 1).column(kOfCeiling, Align::right, 1).column("GB/s", Align::right, 4);
-  table.column("workspace", Align::right, 3)
-      .column("packed", Align::right, 4)
-      .column("error/tol", Align::right, 3)
-      .column("error", Align::right, 5);
-  table.column("energy", Align::right, 4).column("clock", Align::right, 6).column("kernels", Align::right, 5);
-  table.column("notes", Align::left, 3).column("remarks");
-  bool first = true;
+  report::Listing<Measurement> listing = report::measurement_listing(problem);
+  listing
+      .cell(
+          kOfCeiling,
+          [least](const Measurement& m) { return share_of_ceiling(least, m.failure ? 0 : m.median_seconds); },
+          Align::right, 1)
+      .column(
+          "packed", "packed_weights_bytes",
+          [&packed](const Measurement& m) { return packed.contains(&m) ? std::optional(packed.at(&m)) : std::nullopt; },
+          report::as_bytes, Align::right, 4)
+      .column(
+          context.program.on_gpu() ? "notes" : "", "notes",
+          [&](const Measurement& m) {
+            return m.failure ? std::nullopt : std::optional(notes_of(context.program, m, problem, context.request));
+          },
+          report::as_text, Align::left, 3)
+      .cell("remarks", [&problem](const Measurement& m) -> std::string {
+        if (m.failure) return reason_of(m, problem);
+        return m.state == MeasurementState::cut_off ? "given up (--full: to the end)" : "";
+      });
+  if (context.flags.cost_terms) {
+    listing.field("cost_terms",
+                  [&](const Measurement& m) { return cost_terms(context.program, m, report, context.request); });
+  }
+  return listing;
+}
+
+// The candidates of a problem, fastest first.
+report::Table measurement_table(const BenchContext& context, const ProblemReport& report, const PackedWeights& packed) {
+  const auto listing = candidate_listing(context, report, packed);
+  report::Table table = listing.table();
   for (const Measurement& m : report.selection.measurements) {
     if (selection::refused(m)) continue;  // said with the engines that can't
-    if (m.failure) {
-      std::vector<std::string> cells = {print(m.candidate), "-"};
-      cells.resize(14);
-      cells.push_back(reason_of(m, problem));
-      table.row(std::move(cells), report::Style::bad);
-      continue;
-    }
-    const auto notes =
-        context.program.on_gpu() ? notes_of(context.program, m, problem, context.request) : std::vector<std::string>();
-    table.row(
-        {print(m.candidate), report::seconds(m.median_seconds), spread_of(m),
-         report::rate(flops(problem) / m.median_seconds), share_of_ceiling(least, m.median_seconds),
-         report::rate(bytes_moved(problem) / m.median_seconds), report::bytes(static_cast<double>(m.workspace_bytes)),
-         packed.contains(&m) ? report::bytes(static_cast<double>(packed.at(&m))) : "", report::number(m.max_error),
-         report::number(m.max_error_absolute), m.energy_joules ? fmt::format("{:.3g} mJ", *m.energy_joules * 1e3) : "",
-         m.clock_mhz ? fmt::format("{:.0f} MHz", *m.clock_mhz) : "", m.kernels ? fmt::format("{}", *m.kernels) : "",
-         fmt::format("{}", fmt::join(notes, " ")),
-         m.state == MeasurementState::cut_off ? "given up (--full: to the end)" : ""},
-        first ? report::Style::good : report::Style::plain);
-    first = false;
+    listing.add(table, m, m.failure ? report::Style::bad : table.empty() ? report::Style::good : report::Style::plain);
   }
   return table;
 }
@@ -280,19 +283,23 @@ Json say_totals(const Program& program, const std::vector<ProblemReport>& report
       total.best_there += fastest_time * static_cast<double>(count);
     }
   }
-  report::Table table;
-  table.column("engine").column("layers", report::Align::right).column("total", report::Align::right);
-  table.column("x best", report::Align::right).column("wins", report::Align::right);
-  Json json = {{"layers", layers}, {"best_seconds", best}, {"engines", Json::array()}};
-  for (const auto& [engine, total] : totals) {
-    table.row({engine, fmt::format("{}/{}", total.layers, layers), report::seconds(total.seconds),
-               fmt::format("{:.2f}", total.seconds / total.best_there), fmt::format("{}", total.wins)});
-    json["engines"].push_back({{"engine", engine},
-                               {"layers", total.layers},
-                               {"wins", total.wins},
-                               {"seconds", total.seconds},
-                               {"best_seconds_there", total.best_there}});
-  }
+  using Of = std::pair<const std::string, Total>;
+  using report::Align;
+  report::Listing<Of> listing;
+  listing.column("engine", "engine", [](const Of& of) { return of.first; })
+      .field("layers", [](const Of& of) { return of.second.layers; })
+      .cell(
+          "layers", [layers](const Of& of) { return fmt::format("{}/{}", of.second.layers, layers); }, Align::right)
+      .column(
+          "total", "seconds", [](const Of& of) { return of.second.seconds; }, report::as_seconds, Align::right)
+      .field("best_seconds_there", [](const Of& of) { return of.second.best_there; })
+      .cell(
+          "x best", [](const Of& of) { return fmt::format("{:.2f}", of.second.seconds / of.second.best_there); },
+          Align::right)
+      .column(
+          "wins", "wins", [](const Of& of) { return of.second.wins; }, report::as_text, Align::right);
+  auto [table, engines] = listing.both(totals);
+  Json json = {{"layers", layers}, {"best_seconds", best}, {"engines", std::move(engines)}};
   table.row({"best of each", fmt::format("{}", layers), report::seconds(best), "1.00", ""}, report::Style::bold);
   program.say("\nTotals of convolutions (each engine over the layers it can run)");
   program.say(table, 2);
@@ -433,12 +440,12 @@ struct Outcome {
 
 Json problem_json(const BenchContext& context, const ProblemReport& report, const HeuristicChoice& heuristic,
                   const PackedWeights& packed) {
-  const auto& [program, request, flags, ceiling] = context;
   const ConvProblem& problem = report.distinct.problem;
+  const auto listing = candidate_listing(context, report, packed);
   Json entry = report::to_json(problem);
   entry["count"] = report.distinct.count;
   entry["names"] = report.distinct.names;
-  const auto least = selection::least_seconds(problem, ceiling, request);
+  const auto least = selection::least_seconds(problem, context.ceiling, context.request);
   entry["ceiling_seconds"] = least ? Json(*least) : Json();
   entry["partial"] = report.selection.partial;
   entry["candidates"] = Json::array();
@@ -454,10 +461,7 @@ Json problem_json(const BenchContext& context, const ProblemReport& report, cons
                                    {"refusal", {{"code", "planning"}, {"reason", reason_of(m, problem)}}}});
       continue;
     }
-    entry["candidates"].push_back(report::to_json(m, problem));
-    if (packed.contains(&m)) entry["candidates"].back()["packed_weights_bytes"] = packed.at(&m);
-    if (!m.failure) entry["candidates"].back()["notes"] = notes_of(program, m, problem, request);
-    if (flags.cost_terms) entry["candidates"].back()["cost_terms"] = cost_terms(program, m, report, request);
+    entry["candidates"].push_back(listing.json(m));
   }
   if (heuristic.prediction) entry["heuristic"] = to_json(heuristic);
   if (report.failure) entry["failure"] = report.failure->message;

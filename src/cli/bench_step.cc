@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "cli/spread.h"
 #include "cli/tuning.h"
 #include "network/cost/measure_step.h"
 #include "report/format.h"
+#include "report/listing.h"
 #include "report/table.h"
 
 namespace convoy::cli {
@@ -35,8 +35,8 @@ Result<int> bench_step(const Program& program, const std::string& text) {
   report::Table table;
   table.column("").column("time", Align::right).column("spread", Align::right).column("GB/s", Align::right);
   table.column("of a copy", Align::right);
-  table.row({measured.runs_on, report::seconds(m.median_seconds), spread_of(m), report::rate(moved / m.median_seconds),
-             report::percent(copy / m.median_seconds)});
+  table.row({measured.runs_on, report::seconds(m.median_seconds), report::spread_of(m),
+             report::rate(moved / m.median_seconds), report::percent(copy / m.median_seconds)});
   table.row({"copy of as many bytes", report::seconds(copy), "", report::rate(moved / copy), ""});
   table.row({"predicted", report::seconds(predicted), "", report::rate(moved / predicted), ""});
   program.say(table, 2);

@@ -13,6 +13,7 @@
 #include "cli/target.h"
 #include "cli/tuning.h"
 #include "report/format.h"
+#include "report/listing.h"
 
 namespace convoy::cli {
 namespace {
@@ -93,23 +94,23 @@ Result<int> compare(const Program& program, const CompareFlags& flags) {
   std::erase_if(rows, [](const Row& row) { return row.runs_on[0] == row.runs_on[1]; });
   std::ranges::stable_sort(
       rows, [](const Row& a, const Row& b) { return std::abs(a.difference()) > std::abs(b.difference()); });
+  using report::Align;
+  const auto as_time = [](const Json& seconds) { return time_text(seconds.get<double>()); };
+  const auto runs_on = [](int side) {
+    return [side](const Row& row) { return row.runs_on[side].empty() ? Json() : Json(row.runs_on[side]); };
+  };
+  const auto seconds = [](int side) { return [side](const Row& row) { return row.seconds[side]; }; };
+  report::Listing<Row> listing;
+  listing.column("nodes", "nodes", [](const Row& row) { return row.nodes; })
+      .column("A", "a_seconds", seconds(0), +as_time, Align::right)
+      .column("B", "b_seconds", seconds(1), +as_time, Align::right)
+      .cell(
+          "B - A", [](const Row& row) { return fmt::format("{:+.1f} us", row.difference() * 1e6); }, Align::right)
+      .column("A runs on", "a", runs_on(0), report::as_text, Align::left, 1)
+      .column("B runs on", "b", runs_on(1), report::as_text, Align::left, 1);
+  auto [table, nodes] = listing.both(rows);
   double explained = 0;
-  Json nodes = Json::array();
-  report::Table table;
-  table.column("nodes", report::Align::left).column("A", report::Align::right).column("B", report::Align::right);
-  table.column("B - A", report::Align::right)
-      .column("A runs on", report::Align::left, 1)
-      .column("B runs on", report::Align::left, 1);
-  for (const Row& row : rows) {
-    explained += row.difference();
-    table.row({row.nodes, time_text(row.seconds[0]), time_text(row.seconds[1]),
-               fmt::format("{:+.1f} us", row.difference() * 1e6), row.runs_on[0], row.runs_on[1]});
-    nodes.push_back({{"nodes", row.nodes},
-                     {"a", row.runs_on[0].empty() ? Json() : Json(row.runs_on[0])},
-                     {"b", row.runs_on[1].empty() ? Json() : Json(row.runs_on[1])},
-                     {"a_seconds", row.seconds[0]},
-                     {"b_seconds", row.seconds[1]}});
-  }
+  for (const Row& row : rows) explained += row.difference();
   program.say(fmt::format("A: {}, {} a run\nB: {}, {} a run", flags.a, report::seconds(alike_a), flags.b,
                           report::seconds(alike_b)));
   if (!table.empty()) {

@@ -153,9 +153,8 @@ void add_conformance(Parser app, Program& program) {
   command
       .add_option(
           "--atol", flags->absolute,
-          "Absolute tolerance instead of 1e-7 or 1e-6 of the output's largest magnitude, at most 2e-5 or four of "
-          "its roundings (with DFT or STFT: 2e-5; models of more than ten nodes: 1e-5 of it; 16-bit floats: "
-          "1e-3)")
+          "Absolute tolerance. Default: 1e-7, or where it is more 1e-6 of the output's largest magnitude, up to 2e-5. "
+          "With DFT or STFT 2e-5, for models of more than ten nodes 1e-5 of that magnitude, for 16-bit floats 1e-3")
       .non_negative();
   begin(command, Subject::output);
   command.add_flag("--quiet", flags->quiet, "Print only cases that did not pass");

@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <span>
 
-#include "cli/spread.h"
 #include "core/provider.h"
 #include "device/cuda/device.h"
 #include "io/file.h"
 #include "report/format.h"
+#include "report/listing.h"
 #include "report/table.h"
 #include "select/choose/engine_list.h"
 #include "select/choose/glob.h"
@@ -111,8 +111,8 @@ Result<int> show(const Program& program, const DbFlags& flags) {
       const bool counts = !is_outdated_verdict(records[i]);
       const std::string remark = m.failure && counts ? m.failure->message : why_outdated(records[i]);
       table.row(
-          {print(m.candidate), m.failure ? "-" : report::seconds(m.median_seconds), m.failure ? "" : spread_of(m),
-           fmt::format("{}", m.samples), std::string(name_of(m.state)),
+          {print(m.candidate), m.failure ? "-" : report::seconds(m.median_seconds),
+           m.failure ? "" : report::spread_of(m), fmt::format("{}", m.samples), std::string(name_of(m.state)),
            report::bytes(static_cast<double>(m.workspace_bytes)), report::number(m.max_error), records[i].date, remark},
           m.failure && counts ? report::Style::bad
           : remark.empty()    ? report::Style::plain
@@ -305,7 +305,7 @@ void add_db(Parser app, Program& program) {
       .type_name("N")
       .range(1, 1'000'000)
       .capture_default_str();
-  verified.add_option("--seed", flags->verify.seed, "Which ones: another seed, another sample").capture_default_str();
+  verified.add_option("--seed", flags->verify.seed, "Another number takes another sample").capture_default_str();
   verified.add_option("--budget", flags->verify.budget, "Measure for so long in all")
       .type_name("SECONDS")
       .range(0.1, 1e6)
@@ -328,7 +328,7 @@ void add_db(Parser app, Program& program) {
   Parser collected =
       add("gc", "Drop what old engine revisions measured, and problems unused for long", "gc --dry-run", collect);
   begin(collected, Subject::input);
-  collected.add_option("--unused-days", flags->collect.unused_days, "How long is long")
+  collected.add_option("--unused-days", flags->collect.unused_days, "Problems that were not used for so many days go")
       .type_name("DAYS")
       .range(0, 100'000)
       .capture_default_str();

@@ -12,6 +12,7 @@
 #include "cli/target.h"
 #include "cli/tuning.h"
 #include "report/format.h"
+#include "report/listing.h"
 #include "report/refusals.h"
 #include "report/table.h"
 #include "select/choose/glob.h"
@@ -289,24 +290,29 @@ Result<Json> explain_fusion(const Program& program, ConvProblem problem, const S
   }
   CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(problem, base));
   CONVOY_TRY(const auto fusion, selection::measure_fusion(problem, program.engines(), options, weighted.request));
-  report::Table table;
   using report::Align;
-  table.column("epilogue").column("time", Align::right).column("spread", Align::right, 2);
-  table.column("x best", Align::right).column("convolution").column("loops", Align::left, 1);
+  using Variant = selection::FusionVariant;
   const double best = fusion.variants.front().time.median;
+  report::Listing<Variant> listing;
+  listing.column("epilogue", "name", [](const Variant& v) { return v.name; })
+      .column(
+          "time", "seconds", [](const Variant& v) { return v.time.median; }, report::as_seconds, Align::right)
+      .column(
+          "spread", "spread", [](const Variant& v) { return v.time.spread(); }, report::as_percent, Align::right, 2)
+      .field("samples", [](const Variant& v) { return v.time.samples; })
+      .cell(
+          "x best", [best](const Variant& v) { return fmt::format("{:.2f}", v.time.median / best); }, Align::right)
+      .column("convolution", "candidate", [](const Variant& v) { return print(v.candidate); })
+      .field("stages", [](const Variant& v) { return v.stages; })
+      .cell(
+          "loops", [](const Variant& v) { return fmt::format("{}: {}", v.stages.size(), fmt::join(v.stages, "; ")); },
+          Align::left, 1)
+      .field("max_error", [](const Variant& v) { return report::number_or_null(v.max_error); });
+  report::Table table = listing.table();
   Json ways = Json::array();
-  for (const selection::FusionVariant& variant : fusion.variants) {
-    table.row({variant.name, report::seconds(variant.time.median), report::percent(variant.time.spread()),
-               fmt::format("{:.2f}", variant.time.median / best), print(variant.candidate),
-               fmt::format("{}: {}", variant.stages.size(), fmt::join(variant.stages, "; "))},
-              &variant == &fusion.variants.front() ? report::Style::good : report::Style::plain);
-    ways.push_back({{"name", variant.name},
-                    {"candidate", print(variant.candidate)},
-                    {"stages", variant.stages},
-                    {"seconds", variant.time.median},
-                    {"spread", variant.time.spread()},
-                    {"samples", variant.time.samples},
-                    {"max_error", report::number_or_null(variant.max_error)}});
+  for (const Variant& variant : fusion.variants) {
+    listing.add(table, variant, ways.empty() ? report::Style::good : report::Style::plain);
+    ways.push_back(listing.json(variant));
   }
   const selection::FusionVariant& second = fusion.variants[1];
   const double lead = second.time.median / best - 1;

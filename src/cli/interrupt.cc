@@ -16,11 +16,11 @@ InterruptGuard::InterruptGuard() {
   struct sigaction action = {};
   action.sa_handler = [](int) { flag = true; };
   action.sa_flags = SA_RESETHAND | SA_RESTART;
-  for (std::size_t i = 0; i < signals.size(); ++i) ::sigaction(signals[i], &action, &before_[i]);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
 }
 
 InterruptGuard::~InterruptGuard() {
-  for (std::size_t i = 0; i < signals.size(); ++i) ::sigaction(signals[i], &before_[i], nullptr);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
 }
 
 }  // namespace convoy::cli

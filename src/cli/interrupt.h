@@ -21,8 +21,8 @@ class InterruptGuard {
   ~InterruptGuard();
 
  private:
-  static constexpr std::array signals = {SIGINT, SIGTERM};
-  std::array<struct sigaction, signals.size()> before_ = {};
+  static constexpr std::array kSignals = {SIGINT, SIGTERM};
+  std::array<struct sigaction, kSignals.size()> before_ = {};
 };
 
 }  // namespace convoy::cli

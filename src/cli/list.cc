@@ -9,8 +9,7 @@
 #include "core/problem_list.h"
 #include "device/cuda/device.h"
 #include "engines/table.h"
-#include "report/format.h"
-#include "report/table.h"
+#include "report/listing.h"
 
 namespace convoy::cli {
 namespace {
@@ -53,49 +52,65 @@ Json printed(const Values& values, bool any) {
   return all;
 }
 
+// The configurations that leave an engine out, each with its reason.
+Json reasons_of(const EngineInfo& info) {
+  Json reasons = Json::object();
+  for (const LibraryConfig config : {LibraryConfig::full, LibraryConfig::jit_only, LibraryConfig::portable}) {
+    if (const auto reason = dropped_by(config, info)) reasons[std::string(convoy::name_of(config))] = *reason;
+  }
+  return reasons;
+}
+
+std::string keys_of(const Json& object) {
+  std::string keys;
+  for (const auto& [key, value] : object.items()) keys += (keys.empty() ? "" : " ") + key;
+  return keys;
+}
+
 // The engines of one kind of device, as a table, or only how many they are; adds them to the document.
 void list_engines_on(const Program& program, DeviceKind kind, bool in_full, Json& json) {
-  report::Table table;
   using report::Align;
-  table.column("engine").column("rev", Align::right, 6).column("passes", Align::left, 2).column("x", Align::left, 3);
-  table.column("layout of x", Align::left, 4).column("needs", Align::left, 1).column("not in", Align::left, 5);
-  table.column("what it is");
+  const auto isa = [](const EngineInfo& info) { return convoy::name_of(info.min_isa.value_or(Isa::portable)); };
+  const auto architecture = [](const EngineInfo& info) { return info.min_architecture.value_or(0); };
+  const auto here = [](const EngineInfo& info) { return !dropped_by(library_config(), info); };
+  report::Listing<EngineInfo> listing;
+  listing.column("engine", "name", [](const EngineInfo& info) { return info.name; })
+      .field("device", [kind](const EngineInfo&) { return convoy::name_of(kind); })
+      .field("min_architecture", architecture)
+      .column(
+          "rev", "revision", [](const EngineInfo& info) { return info.revision; }, report::as_text, Align::right, 6)
+      .column(
+          "passes", "passes",
+          [](const EngineInfo& info) {
+            return joined(
+                info.passes, [](Pass pass) { return convoy::name_of(pass); }, "all");
+          },
+          report::as_text, Align::left, 2)
+      .field("types", [](const EngineInfo& info) { return printed(info.types, info.any_types); })
+      .field("layouts", [](const EngineInfo& info) { return printed(info.layouts, info.any_layouts); })
+      .cell(
+          "x", [](const EngineInfo& info) { return of_x(info, true); }, Align::left, 3)
+      .cell(
+          "layout of x", [](const EngineInfo& info) { return of_x(info, false); }, Align::left, 4)
+      .field("min_isa", isa)
+      .cell(
+          "needs",
+          [=](const EngineInfo& info) {
+            if (kind == DeviceKind::cpu) return std::string(isa(info));
+            return architecture(info) == 0 ? std::string() : fmt::format("sm_{}", architecture(info));
+          },
+          Align::left, 1)
+      .field("deterministic", [](const EngineInfo& info) { return info.deterministic; })
+      .field("thread_invariant", [](const EngineInfo& info) { return info.thread_invariant; })
+      .field("oracle", [](const EngineInfo& info) { return info.oracle; })
+      .field("available", here)
+      .column("not in", "dropped_by", reasons_of, keys_of, Align::left, 5)
+      .field("notes", [](const EngineInfo& info) { return info.notes; })
+      .column("what it is", "summary", [](const EngineInfo& info) { return info.summary; });
+  report::Table table = listing.table();
   for (const Engine* engine : engines_on(kind)) {
-    const EngineInfo& info = engine->info();
-    const Isa isa = info.min_isa.value_or(Isa::portable);
-    const int architecture = info.min_architecture.value_or(0);
-    const std::string needs = kind == DeviceKind::cpu ? std::string(convoy::name_of(isa))
-                              : architecture == 0     ? std::string()
-                                                      : fmt::format("sm_{}", architecture);
-    const auto pass_name = [](Pass pass) { return convoy::name_of(pass); };
-    const std::string passes = joined(info.passes, pass_name, "all");
-    std::string not_in;
-    Json dropped = Json::object();
-    for (const LibraryConfig config : {LibraryConfig::full, LibraryConfig::jit_only, LibraryConfig::portable}) {
-      const auto reason = dropped_by(config, info);
-      if (!reason) continue;
-      not_in += fmt::format("{}{}", not_in.empty() ? "" : " ", convoy::name_of(config));
-      dropped[std::string(convoy::name_of(config))] = *reason;
-    }
-    const bool here = !dropped_by(library_config(), info);
-    table.row({info.name, fmt::format("{}", info.revision), passes, of_x(info, true), of_x(info, false), needs, not_in,
-               info.summary},
-              here ? report::Style::plain : report::Style::bad);
-    json.push_back({{"name", info.name},
-                    {"device", std::string(convoy::name_of(kind))},
-                    {"min_architecture", architecture},
-                    {"revision", info.revision},
-                    {"summary", info.summary},
-                    {"passes", passes},
-                    {"types", printed(info.types, info.any_types)},
-                    {"layouts", printed(info.layouts, info.any_layouts)},
-                    {"min_isa", std::string(convoy::name_of(isa))},
-                    {"deterministic", info.deterministic},
-                    {"thread_invariant", info.thread_invariant},
-                    {"oracle", info.oracle},
-                    {"available", here},
-                    {"dropped_by", dropped},
-                    {"notes", info.notes}});
+    listing.add(table, engine->info(), here(engine->info()) ? report::Style::plain : report::Style::bad);
+    json.push_back(listing.json(engine->info()));
   }
   if (!in_full) {
     program.say(fmt::format("On NVIDIA GPUs (--device cuda): {} engines; this machine has none (--all lists them)\n",
@@ -119,13 +134,10 @@ Result<int> list_engines(const Program& program, bool all) {
 }
 
 Result<int> list_rule_fields(const Program& program) {
-  report::Table table;
-  table.column("field").column("meaning");
-  Json json = Json::array();
-  for (const RuleField& field : rule_fields()) {
-    table.row({std::string(field.name), std::string(field.meaning)});
-    json.push_back({{"name", std::string(field.name)}, {"meaning", std::string(field.meaning)}});
-  }
+  report::Listing<RuleField> listing;
+  listing.column("field", "name", [](const RuleField& field) { return field.name; })
+      .column("meaning", "meaning", [](const RuleField& field) { return field.meaning; });
+  auto [table, json] = listing.both(rule_fields());
   program.say(table);
   program.say("A rule: pass=fprop filter=3x3|5x5 channels>=64 -> cpu.winograd{m=4}");
   program.document({{"rule_fields", json}});
@@ -166,52 +178,64 @@ Result<int> list_problems(const Program& program, const std::string& given) {
     if (entry.path().extension() == ".txt") paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
-  report::Table table;
-  table.column("list").column("problems", report::Align::right).column("layers", report::Align::right);
-  table.column("GFLOP", report::Align::right);
-  Json json = Json::array();
-  for (const std::string& path : paths) {
-    CONVOY_TRY(const auto problems, read_problem_list(path));
+  struct List {
+    std::string target, file;
+    std::size_t problems = 0;
     std::int64_t layers = 0;
     double work = 0;
-    for (const ListedProblem& p : problems) {
-      layers += p.count;
-      work += flops(p.problem) * static_cast<double>(p.count);
-    }
+  };
+  std::vector<List> lists;
+  for (const std::string& path : paths) {
+    CONVOY_TRY(const auto problems, read_problem_list(path));
     // As commands take it, from any folder where it is the installed one.
-    const std::string target = (std::filesystem::path(given) / std::filesystem::path(path).filename()).string();
-    table.row({target, fmt::format("{}", problems.size()), fmt::format("{}", layers), report::rate(work)});
-    json.push_back(
-        {{"list", target}, {"file", path}, {"problems", problems.size()}, {"layers", layers}, {"flops", work}});
+    List list{(std::filesystem::path(given) / std::filesystem::path(path).filename()).string(), path, problems.size()};
+    for (const ListedProblem& p : problems) {
+      list.layers += p.count;
+      list.work += flops(p.problem) * static_cast<double>(p.count);
+    }
+    lists.push_back(std::move(list));
   }
+  using report::Align;
+  report::Listing<List> listing;
+  listing.column("list", "list", [](const List& list) { return list.target; })
+      .field("file", [](const List& list) { return list.file; })
+      .column(
+          "problems", "problems", [](const List& list) { return list.problems; }, report::as_text, Align::right)
+      .column(
+          "layers", "layers", [](const List& list) { return list.layers; }, report::as_text, Align::right)
+      .column(
+          "GFLOP", "flops", [](const List& list) { return list.work; }, report::as_rate, Align::right);
+  auto [table, json] = listing.both(lists);
   program.say(table);
   program.document({{"problems", json}});
   return kDone;
 }
 
 Result<int> list_passes(const Program& program) {
-  report::Table table;
-  table.column("pass").column("what it does").column("skipped by");
-  Json json = Json::array();
-  for (const NetworkPass& pass : network_passes()) {
-    const std::string name(pass.name);
-    table.row({name, std::string(pass.summary), pass.can_be_skipped ? "--skip-pass " + name : ""});
-    json.push_back({{"name", name}, {"summary", std::string(pass.summary)}, {"can_be_skipped", pass.can_be_skipped}});
-  }
+  report::Listing<NetworkPass> listing;
+  listing.column("pass", "name", [](const NetworkPass& pass) { return pass.name; })
+      .column("what it does", "summary", [](const NetworkPass& pass) { return pass.summary; })
+      .field("can_be_skipped", [](const NetworkPass& pass) { return pass.can_be_skipped; })
+      .cell("skipped by",
+            [](const NetworkPass& pass) { return pass.can_be_skipped ? "--skip-pass " + std::string(pass.name) : ""; });
+  auto [table, json] = listing.both(network_passes());
   program.say(table);
   program.document({{"passes", json}});
   return kDone;
 }
 
 Result<int> list_zoo(const Program& program) {
-  report::Table table;
-  table.column("target").column("what it is");
-  Json json = Json::array();
+  std::vector<std::pair<std::string, std::string>> networks;
   for (const std::string& name : zoo_names()) {
-    CONVOY_TRY(const std::string description, zoo_description(name));
-    table.row({"zoo:" + name, description});
-    json.push_back({{"name", name}, {"target", "zoo:" + name}, {"description", description}});
+    CONVOY_TRY(std::string description, zoo_description(name));
+    networks.emplace_back(name, std::move(description));
   }
+  using Named = std::pair<std::string, std::string>;
+  report::Listing<Named> listing;
+  listing.field("name", [](const Named& network) { return network.first; })
+      .column("target", "target", [](const Named& network) { return "zoo:" + network.first; })
+      .column("what it is", "description", [](const Named& network) { return network.second; });
+  auto [table, json] = listing.both(networks);
   program.say(table);
   program.document({{"zoo", json}});
   return kDone;

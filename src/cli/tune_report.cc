@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <ctime>
 
-#include "cli/spread.h"
 #include "convoy/version.h"
 #include "report/format.h"
+#include "report/listing.h"
 #include "report/table.h"
 
 namespace convoy::cli {
@@ -122,17 +122,18 @@ Json say_results(const Program& program, const std::vector<Tuned>& all) {
     for (const std::string& warning : tuned.selection.warnings) {
       if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
     }
-    table.row({fmt::format("{}", convolution.count), report::short_name(convolution.problem),
-               tuned.failure ? "-" : print(tuned.selection.candidate),
-               best != nullptr ? report::seconds(best->median_seconds) : "-", best != nullptr ? spread_of(*best) : "",
-               fmt::format("{}", tuned.alone.size()), fmt::format("{}", tuned.measured), without_tuning(tuned),
-               tuned.failure   ? "failed"
-               : tuned.partial ? "partial"
-                               : ""},
-              tuned.failure    ? report::Style::bad
-              : tuned.partial  ? report::Style::warning
-              : differs(tuned) ? report::Style::good
-                               : report::Style::plain);
+    table.row(
+        {fmt::format("{}", convolution.count), report::short_name(convolution.problem),
+         tuned.failure ? "-" : print(tuned.selection.candidate),
+         best != nullptr ? report::seconds(best->median_seconds) : "-", best != nullptr ? report::spread_of(*best) : "",
+         fmt::format("{}", tuned.alone.size()), fmt::format("{}", tuned.measured), without_tuning(tuned),
+         tuned.failure   ? "failed"
+         : tuned.partial ? "partial"
+                         : ""},
+        tuned.failure    ? report::Style::bad
+        : tuned.partial  ? report::Style::warning
+        : differs(tuned) ? report::Style::good
+                         : report::Style::plain);
     if (tuned.untuned) entry["untuned"] = print(*tuned.untuned);
     json.push_back(std::move(entry));
   }

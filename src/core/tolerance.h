@@ -28,8 +28,8 @@
 //
 // A value so large that it would show in the windows beside it, an infinity or a NaN must not be mixed with them: what
 // a transform would spoil is computed without (docs/selection.md, special values). So in place of max|a| no more counts
-// than winograd_reach times the largest |a| of the output's own window (at least 1), and in place of sum |b| no more
-// than as many weights of winograd_reach times the filter's smallest tap, each tap the largest of its channels. Engines
+// than kWinogradReach times the largest |a| of the output's own window (at least 1), and in place of sum |b| no more
+// than as many weights of kWinogradReach times the filter's smallest tap, each tap the largest of its channels. Engines
 // that can't do that say SPREADS_SPECIAL_VALUES (Arithmetic::spreading).
 //
 // Special values. Where the exact result is an infinity or a NaN only that is right. Where products or addends are
@@ -62,7 +62,7 @@ namespace convoy {
 
 enum class Arithmetic : std::uint8_t { direct, winograd, spreading };
 
-inline constexpr double winograd_reach = 1024;
+inline constexpr double kWinogradReach = 1024;
 
 // What the bound needs to know of one output's reduction.
 struct ReductionMagnitude {

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "report/listing.h"
+
 namespace convoy::report {
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -19,28 +21,7 @@ Json to_json(const KnobSetting& setting) {
 Json to_json(const Candidate& candidate) { return print(candidate); }
 
 Json to_json(const Measurement& measurement, const ConvProblem& problem) {
-  Json out = {{"candidate", to_json(measurement.candidate)}, {"engine", measurement.candidate.engine}};
-  if (measurement.failure) {
-    out["status"] = measurement.failure->code == ErrorCode::wrong_result ? "wrong" : "failed";
-    out["reason"] = measurement.failure->message;
-    if (measurement.failure->code == ErrorCode::wrong_result) out["max_error"] = number_or_null(measurement.max_error);
-    return out;
-  }
-  out["status"] = "ok";
-  out["seconds"] = measurement.median_seconds;
-  out["spread"] = measurement.spread;
-  out["samples"] = measurement.samples;
-  if (measurement.median_seconds > 0) {
-    out["gflops"] = flops(problem) / measurement.median_seconds * 1e-9;
-    out["gbytes"] = bytes_moved(problem) / measurement.median_seconds * 1e-9;
-  }
-  out["workspace_bytes"] = measurement.workspace_bytes;
-  if (measurement.energy_joules) out["energy_joules"] = *measurement.energy_joules;
-  if (measurement.clock_mhz) out["clock_mhz"] = *measurement.clock_mhz;
-  if (measurement.kernels) out["kernels"] = *measurement.kernels;
-  out["max_error"] = number_or_null(measurement.max_error);
-  out["max_error_absolute"] = number_or_null(measurement.max_error_absolute);
-  return out;
+  return measurement_listing(problem).json(measurement);
 }
 
 Json to_json(const EngineAnswer& answer) {

@@ -33,7 +33,7 @@ double from_memory(const ConvProblem& problem, const PlanRequest& request, doubl
 
 double FittedEngine::predict(const ConvProblem& problem, const Work& work, const PlanRequest& request) const {
   const double shared = shared_by(request.threads, work.parts);
-  const double extra = (work.extra_seconds + from_memory(problem, request, memory_bytes_per_second)) / shared;
+  const double extra = (work.extra_seconds + from_memory(problem, request, kMemoryBytesPerSecond)) / shared;
   if (const Model* model = models_[static_cast<std::size_t>(request.cpu.isa)].of(problem)) {
     return model->seconds(terms(problem, work.seconds, work.copied_bytes)) / shared + extra;
   }

@@ -31,7 +31,7 @@ class FittedEngine : public Engine {
     std::int64_t parts = 0;    // so many it is divided into, each done by one thread; 0: as many as there are threads
   };
   // Of a core, for weights that no cache holds: predict() adds their time.
-  static constexpr double memory_bytes_per_second = 12e9;
+  static constexpr double kMemoryBytesPerSecond = 12e9;
   virtual Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const = 0;
 
   double predict(const ConvProblem& problem, const Work& work, const PlanRequest& request) const;

@@ -44,8 +44,8 @@ struct Copy {
 };
 
 const char* operand_name(Copy::Of operand) {
-  static constexpr const char* names[] = {"x", "w", "y", "what out holds", "z", "out"};
-  return names[static_cast<std::size_t>(operand)];
+  static constexpr const char* kNames[] = {"x", "w", "y", "what out holds", "z", "out"};
+  return kNames[static_cast<std::size_t>(operand)];
 }
 
 // In the order of execution; the engine runs before the last one, where that is of the result.

@@ -80,8 +80,8 @@ struct Conversion {
 };
 
 const char* name_of(Conversion::Of operand) {
-  static constexpr const char* names[] = {"x", "w", "y", "bias", "what out holds", "z", "out"};
-  return names[static_cast<std::size_t>(operand)];
+  static constexpr const char* kNames[] = {"x", "w", "y", "bias", "what out holds", "z", "out"};
+  return kNames[static_cast<std::size_t>(operand)];
 }
 
 std::vector<Conversion> conversions_of(const Form& form, const ConvProblem& problem, bool constant_weights) {

@@ -327,9 +327,9 @@ dnnl::memory::desc as_given(const ConvProblem& problem, const TensorDesc& desc) 
   const Type type = *data_type_of(desc.type);
   if (const auto common = common_layout(problem)) return {desc.dims, type, desc.with_layout(*common).strides};
   if (desc.channel_block == 1) return {desc.dims, type, desc.strides};
-  static constexpr Tag tags[2][3] = {{Tag::nCw8c, Tag::nChw8c, Tag::nCdhw8c},
-                                     {Tag::nCw16c, Tag::nChw16c, Tag::nCdhw16c}};
-  return {desc.dims, type, tags[desc.channel_block == 16 ? 1 : 0][desc.dims.size() - 3]};
+  static constexpr Tag kTags[2][3] = {{Tag::nCw8c, Tag::nChw8c, Tag::nCdhw8c},
+                                      {Tag::nCw16c, Tag::nChw16c, Tag::nCdhw16c}};
+  return {desc.dims, type, kTags[desc.channel_block == 16 ? 1 : 0][desc.dims.size() - 3]};
 }
 
 dnnl::memory::desc weights_as_given(const ConvProblem& p) {

@@ -176,19 +176,19 @@ testing::ProblemOptions options_of(std::vector<Pass> passes, TypeCombination typ
   return options;
 }
 
-constexpr TypeCombination f32{DataType::f32, DataType::f32, DataType::f32, DataType::f32};
-constexpr TypeCombination bf16{DataType::bf16, DataType::bf16, DataType::bf16, DataType::f32};
+constexpr TypeCombination kF32{DataType::f32, DataType::f32, DataType::f32, DataType::f32};
+constexpr TypeCombination kBf16{DataType::bf16, DataType::bf16, DataType::bf16, DataType::f32};
 
 TEST(OracleAndOneDnn, F32Fprop) {
-  testing::ProblemOptions options = options_of({Pass::fprop}, f32);
+  testing::ProblemOptions options = options_of({Pass::fprop}, kF32);
   options.bias = true;
   compare(options, 1, 120, Fill::normal);
 }
-TEST(OracleAndOneDnn, F32Dgrad) { compare(options_of({Pass::dgrad}, f32), 2, 100, Fill::normal); }
-TEST(OracleAndOneDnn, F32Wgrad) { compare(options_of({Pass::wgrad}, f32), 3, 100, Fill::normal); }
+TEST(OracleAndOneDnn, F32Dgrad) { compare(options_of({Pass::dgrad}, kF32), 2, 100, Fill::normal); }
+TEST(OracleAndOneDnn, F32Wgrad) { compare(options_of({Pass::wgrad}, kF32), 3, 100, Fill::normal); }
 
 TEST(OracleAndOneDnn, F32Activations) {
-  testing::ProblemOptions options = options_of({Pass::fprop}, f32);
+  testing::ProblemOptions options = options_of({Pass::fprop}, kF32);
   options.bias = true;
   options.activations.clear();
   options.max_products = 50'000;
@@ -197,7 +197,7 @@ TEST(OracleAndOneDnn, F32Activations) {
 
 TEST(OracleAndOneDnn, Bf16) {
   if (cpu_features().isa < Isa::avx512) GTEST_SKIP() << "oneDNN needs AVX-512 for bf16";
-  compare(options_of({Pass::fprop, Pass::dgrad, Pass::wgrad}, bf16), 5, 100, Fill::normal);
+  compare(options_of({Pass::fprop, Pass::dgrad, Pass::wgrad}, kBf16), 5, 100, Fill::normal);
 }
 
 TEST(OracleAndOneDnn, Integers) {

@@ -48,7 +48,7 @@ class WindowMagnitude {
         const double size = of_taps[channel * taps + tap];
         if (size > 0) least = std::min(least, size);
       }
-      reached_.push_back(std::min(sums_[channel], static_cast<double>(terms_) * winograd_reach * least));
+      reached_.push_back(std::min(sums_[channel], static_cast<double>(terms_) * kWinogradReach * least));
     }
   }
 
@@ -57,7 +57,7 @@ class WindowMagnitude {
   ReductionMagnitude at(const Coords& coords, double largest_a, Arithmetic arithmetic) const {
     const std::int64_t channel = geometry_.channel(coords);
     if (arithmetic == Arithmetic::spreading) return {terms_, product(max_a_, sums_[channel])};
-    return {terms_, product(std::min(max_a_, winograd_reach * std::max(largest_a, 1.0)), reached_[channel])};
+    return {terms_, product(std::min(max_a_, kWinogradReach * std::max(largest_a, 1.0)), reached_[channel])};
   }
 
  private:
@@ -87,7 +87,7 @@ class Sampling {
  public:
   Sampling(const Placement& out, bool full, std::int64_t samples) : out_(out), full_(full), samples_(samples) {}
 
-  std::int64_t count() const { return full_ ? out_.elements() : corners + std::max<std::int64_t>(samples_, 0); }
+  std::int64_t count() const { return full_ ? out_.elements() : kCorners + std::max<std::int64_t>(samples_, 0); }
 
   Coords at(std::int64_t i) const {
     if (full_) return out_.coords(i);
@@ -96,7 +96,7 @@ class Sampling {
     for (int dim = 0; dim < 5; ++dim) {
       const std::int64_t last = out_.dims[dim] - 1;
       state = mix(state + static_cast<std::uint64_t>(last) + 1);
-      if (i < corners) {
+      if (i < kCorners) {
         coords[dim] = (i >> dim & 1) != 0 ? last : 0;
       } else if ((state & 7) < 2) {  // a quarter of the scattered coordinates lie on an edge
         coords[dim] = (state & 1) != 0 ? last : 0;
@@ -108,7 +108,7 @@ class Sampling {
   }
 
  private:
-  static constexpr std::int64_t corners = 32;
+  static constexpr std::int64_t kCorners = 32;
 
   // The finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
   static std::uint64_t mix(std::uint64_t z) {

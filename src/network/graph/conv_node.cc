@@ -382,8 +382,8 @@ Result<ConvNode> integer_problem(const Node& node, const ConvForm& form, std::sp
 
 const ConvForm* conv_form(std::string_view domain, std::string_view op) {
   // Scales and zero points; not ConvInteger's of x, which dynamic quantization computes in each run.
-  static constexpr int quantized[] = {1, 2, 4, 5, 6, 7}, integer[] = {3};
-  static constexpr ConvForm forms[] = {
+  static constexpr int kQuantized[] = {1, 2, 4, 5, 6, 7}, kInteger[] = {3};
+  static constexpr ConvForm kForms[] = {
       {.op = "Conv"},
       {.op = "ConvTranspose", .transposed = true},
       {.op = "QLinearConv",
@@ -393,11 +393,11 @@ const ConvForm* conv_form(std::string_view domain, std::string_view op) {
        .inputs = 9,
        .weights = 3,
        .bias = 8,
-       .values = quantized},
-      {.op = "ConvInteger", .integer = true, .inputs = 4, .bias = kAbsent, .x_zero = 2, .values = integer},
+       .values = kQuantized},
+      {.op = "ConvInteger", .integer = true, .inputs = 4, .bias = kAbsent, .x_zero = 2, .values = kInteger},
   };
-  const auto* const found = std::ranges::find(forms, op, &ConvForm::op);
-  return domain.empty() && found != std::end(forms) ? found : nullptr;
+  const auto* const found = std::ranges::find(kForms, op, &ConvForm::op);
+  return domain.empty() && found != std::end(kForms) ? found : nullptr;
 }
 
 ConvInputs conv_inputs(const Node& node) {

@@ -13,22 +13,22 @@ namespace convoy::cpu {
 // Refuses weights of over 2^27 elements (512 MiB of f32) and sums of over 2^18 products: more than any network has, and
 // little enough that plans, and the answer whether there can be one, take bounded time and memory.
 inline std::optional<Refusal> refuse_huge_weights(const ConvProblem& problem) {
-  constexpr std::int64_t most_elements = std::int64_t{1} << 27;
-  constexpr std::int64_t most_products = std::int64_t{1} << 18;
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 27;
+  constexpr std::int64_t kMostProducts = std::int64_t{1} << 18;
   const std::int64_t elements = problem.w.elements();
   const std::int64_t outputs = problem.pass == Pass::dgrad ? problem.w.dims[1] * problem.groups : problem.w.dims[0];
-  if (elements <= most_elements && elements / outputs <= most_products) return std::nullopt;
+  if (elements <= kMostElements && elements / outputs <= kMostProducts) return std::nullopt;
   return Refusal{RefusalCode::size, fmt::format("w={}: this engine takes at most {} elements and sums of {} products",
-                                                to_string(problem.w.dims), most_elements, most_products)};
+                                                to_string(problem.w.dims), kMostElements, kMostProducts)};
 }
 
 // Refuses strides, dilations and paddings of over 2^31: beyond every use, and within it positions and offsets computed
 // from them fit 64 bits.
 inline std::optional<Refusal> refuse_huge_window(const ConvProblem& problem) {
-  static constexpr std::int64_t most = std::int64_t{1} << 31;
+  static constexpr std::int64_t kMost = std::int64_t{1} << 31;
   const auto check = [](const char* field, RefusalCode code, const Dims& values) -> std::optional<Refusal> {
-    if (std::all_of(values.begin(), values.end(), [](std::int64_t v) { return v <= most; })) return std::nullopt;
-    return Refusal{code, fmt::format("{}={}: this engine takes at most {}", field, to_string(values), most)};
+    if (std::all_of(values.begin(), values.end(), [](std::int64_t v) { return v <= kMost; })) return std::nullopt;
+    return Refusal{code, fmt::format("{}={}: this engine takes at most {}", field, to_string(values), kMost)};
   };
   if (auto refusal = check("stride", RefusalCode::stride, problem.stride)) return refusal;
   if (auto refusal = check("dilation", RefusalCode::dilation, problem.dilation)) return refusal;

@@ -71,7 +71,7 @@ template <class T>
 bool Lines<T>::reads_one_by_one() const {
   const ConvGeometry& g = geometry_;
   if (!std::is_same_v<T, std::uint8_t> && run_terms_ != kPerStep * padded_steps(run_terms_)) return true;
-  const std::int64_t most = std::min<std::int64_t>(Block::most_tiles * tile_.rows, g.y_size[2]);
+  const std::int64_t most = std::min<std::int64_t>(Block::kMostTiles * tile_.rows, g.y_size[2]);
   if (line_pixels(most) > most * g.filter[2]) return true;  // far dilation, strides above the filter
   if (tile_.steps_together == 1) return false;
   // Cycles of a tile of AMX: 64 for 16 steps; gathering a pixel, some for each row of the filter and 32 bytes each.
@@ -125,7 +125,7 @@ void Lines<T>::plan_lines() {
     return (whole_rows ? shared_lines(rows) : rows * filter_rows) * line_pixels(std::min(pixels, g.y_size[2])) *
            g.group_channels;
   };
-  block_tiles_ = tile_.steps_together > 1 ? Block::most_tiles / 2 : Block::most_tiles;  // groups may be less than full
+  block_tiles_ = tile_.steps_together > 1 ? Block::kMostTiles / 2 : Block::kMostTiles;  // groups may be less than full
   while (block_tiles_ > least_tiles && size_of(block_tiles_) * static_cast<std::int64_t>(sizeof(T)) > most_bytes) {
     --block_tiles_;
   }

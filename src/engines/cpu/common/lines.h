@@ -15,11 +15,11 @@ namespace convoy::cpu {
 // The rows of x that consecutive output pixels of a group read; in groups of tile.group_rows, of which some may be less
 // than full.
 struct Block {
-  static constexpr int most_tiles = 16, most_rows = 2 * most_tiles * kMaxRows;
+  static constexpr int kMostTiles = 16, kMostRows = 2 * kMostTiles * kMaxRows;
   int groups;
-  std::array<int, most_rows / 16> pixels;   // of a group
-  std::array<const void*, most_rows> x;     // what a group has too few of is repeated
-  std::array<std::int64_t, most_rows> out;  // where their first channels lie, in elements
+  std::array<int, kMostRows / 16> pixels;   // of a group
+  std::array<const void*, kMostRows> x;     // what a group has too few of is repeated
+  std::array<std::int64_t, kMostRows> out;  // where their first channels lie, in elements
 };
 
 // The reduction runs over taps, then the group's channels: over runs of terms that lie side by side in x. Each run is
@@ -125,7 +125,7 @@ class Lines {
 // Sums of a block's tiles, of which there may be more than block_tiles() where groups are not full.
 template <class Sum>
 struct alignas(64) TileSums {
-  Sum of[Block::most_tiles][kMaxRows * kMaxColumns];
+  Sum of[Block::kMostTiles][kMaxRows * kMaxColumns];
 };
 
 // For each tile of a block its products with a panel, then finish(sums, its first row, pixels) for each of its groups.

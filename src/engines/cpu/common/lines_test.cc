@@ -39,7 +39,7 @@ TEST(Lines, BlocksHaveRoomForTheirGroups) {
             0, loop.items(),
             [&](std::int64_t group, std::int64_t first, std::int64_t count, std::int64_t begin, std::int64_t end) {
               lines.gather(x.data(), 0, group, first, count, memory.data(), block);
-              ASSERT_LE(block.groups * tile.group_rows, Block::most_tiles * tile.rows);
+              ASSERT_LE(block.groups * tile.group_rows, Block::kMostTiles * tile.rows);
               std::int64_t pixels = 0;
               for (int i = 0; i < block.groups; ++i) pixels += block.pixels[static_cast<std::size_t>(i)];
               EXPECT_EQ(pixels, count);

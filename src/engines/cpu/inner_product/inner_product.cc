@@ -191,7 +191,7 @@ class InnerProductEngine final : public cost::FittedEngine {
     const auto bytes = static_cast<double>(problem.w.bytes());
     const bool in_l2 = bytes < 0.5 * static_cast<double>(request.cpu.l2_bytes);
     const bool held = request.cpu.l3_bytes == 0 || problem.w.bytes() <= request.cpu.l3_bytes;
-    const double read = bytes / (!held ? memory_bytes_per_second : in_l2 ? 40e9 : 20e9);
+    const double read = bytes / (!held ? kMemoryBytesPerSecond : in_l2 ? 40e9 : 20e9);
     const double lanes = request.cpu.isa == Isa::avx512 ? 16 : 8;
     const double products = static_cast<double>(problem.w.elements()) * static_cast<double>(problem.x.dims[0]);
     const double converted = problem.x.type == DataType::f32 ? 0 : products / lanes * 0.3e-9;

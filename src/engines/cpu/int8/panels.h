@@ -13,7 +13,7 @@ namespace convoy::cpu::int8 {
 
 // A block whose rows may have terms of their own.
 struct ByteBlock : Block {
-  std::array<std::int32_t, most_rows> terms;  // row terms of kernels.h, where there are any
+  std::array<std::int32_t, kMostRows> terms;  // row terms of kernels.h, where there are any
 };
 
 // The rows hold x' = x + 128 where x is s8, the weights w' = w - 128 where w is u8; the lines are filled with x's zero

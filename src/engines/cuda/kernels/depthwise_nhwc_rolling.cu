@@ -101,18 +101,18 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
     at += OUT_STRIDE_H;
   };
 
-  // Rows are loaded kAhead before they are used.
-  constexpr int kAhead = 2;
-  Element raw[kAhead][span_w];
+  // Rows are loaded ahead before they are used.
+  constexpr int ahead = 2;
+  Element raw[ahead][span_w];
 #pragma unroll
-  for (int u = 0; u < kAhead; ++u) {
+  for (int u = 0; u < ahead; ++u) {
     load_row(raw[u], row, first + u < end, tile_w);
     row += IN_STRIDE_H * size;
   }
 #pragma unroll 1
-  for (int start = first; start < end; start += kAhead) {
+  for (int start = first; start < end; start += ahead) {
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
+    for (int u = 0; u < ahead; ++u) {
       const int h = start + u;
       if (u > 0 && h >= end) break;
       float x[span_w];
@@ -124,7 +124,7 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
           x[i] = one[0];
         }
       }
-      load_row(raw[u], row, h + kAhead < end, tile_w);
+      load_row(raw[u], row, h + ahead < end, tile_w);
       row += IN_STRIDE_H * size;
       // An input at a time meets all weights that it can: it is read from the register file once.
 #pragma unroll

@@ -99,10 +99,10 @@ std::string name_of_node(const NodeProto& node, int index) {
 
 // The attributes that are the bodies of a node, in the order of Node::bodies; none: it has no bodies.
 std::span<const std::string_view> body_attributes(const NodeProto& node) {
-  static constexpr std::string_view of_if[] = {"then_branch", "else_branch"}, of_loop[] = {"body"};
+  static constexpr std::string_view kOfIf[] = {"then_branch", "else_branch"}, kOfLoop[] = {"body"};
   if (!canonical_domain(node.domain()).empty()) return {};
-  if (node.op_type() == "If") return of_if;
-  if (node.op_type() == "Loop" || node.op_type() == "SequenceMap") return of_loop;
+  if (node.op_type() == "If") return kOfIf;
+  if (node.op_type() == "Loop" || node.op_type() == "SequenceMap") return kOfLoop;
   return {};
 }
 

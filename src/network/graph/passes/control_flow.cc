@@ -47,9 +47,9 @@ Result<void> give(Graph& body, std::size_t input, DataType type, std::int64_t nu
 }
 
 HostTensor first_axis() {
-  static constexpr std::int64_t zero = 0;
+  static constexpr std::int64_t kZero = 0;
   return {TensorDesc::packed(DataType::s64, {1}),
-          {std::shared_ptr<std::byte>(), reinterpret_cast<std::byte*>(const_cast<std::int64_t*>(&zero))}};
+          {std::shared_ptr<std::byte>(), reinterpret_cast<std::byte*>(const_cast<std::int64_t*>(&kZero))}};
 }
 
 class ControlFlow {

@@ -10,7 +10,7 @@
 namespace convoy::network {
 
 std::span<const Pass> passes() {
-  static constexpr Pass list[] = {
+  static constexpr Pass kList[] = {
       {"topological_order", "every node after the nodes it reads", topological_order, true},
       {"control_flow", "the branch of an If and the trips of a Loop take its place where sizes decide", control_flow},
       {"sequences", "readers of lists and optional values read the tensors in them", sequences, true},
@@ -61,7 +61,7 @@ std::span<const Pass> passes() {
       {"topological_order", "every node after the nodes it reads", topological_order, true},
       {"shape_inference", "types and dims of every value that does not depend on data", shape_inference, true},
   };
-  return list;
+  return kList;
 }
 
 namespace {
