@@ -433,11 +433,12 @@ Result<int> exec(const Program& program, const ExecFlags& flags) {
 }  // namespace
 
 void add_exec(Parser app, Program& program) {
-  Parser command = add_subcommand(app, "exec", "Run a program that uses cuDNN, PyTorch for one, with faster convolutions; or record them",
-                                  "  convoy exec --tune 5min -- python train.py\n"
-                                  "  convoy exec --record r.jsonl -- python train.py\n"
-                                  "  convoy tune r.jsonl --device cuda\n"
-                                  "  convoy exec -- python train.py");
+  Parser command = add_subcommand(
+      app, "exec", "Run a program that uses cuDNN, PyTorch for one, with faster convolutions; or record them",
+      "  convoy exec --tune 5min -- python train.py\n"
+      "  convoy exec --record r.jsonl -- python train.py\n"
+      "  convoy tune r.jsonl --device cuda\n"
+      "  convoy exec -- python train.py");
   auto flags = std::make_shared<ExecFlags>();
   begin(command, Subject::output);
   command

@@ -337,7 +337,8 @@ void add_shared_flags(Parser app, Program& program, const std::string& budget_he
   const std::map<std::string, double> units = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}};
   app.add_option("--budget", shared.budget, budget_help).type_name("SECONDS").unit(units).range(0.0, 1e6);
   app.add_flag("--warm,!--cold", shared.warm,
-               "--warm: time with the caches as the last execution left them; --cold (default): as between a network's other layers");
+               "--warm: time with the caches as the last execution left them; --cold (default): as between a network's "
+               "other layers");
   app.add_flag("--all-cold", shared.all_cold, "Time with nothing of the problem in any cache").excludes("--warm");
   app.add_flag("--rotating", shared.rotating,
                "On a GPU: time executions in a row, each on tensors that the caches don't hold")

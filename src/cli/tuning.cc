@@ -37,9 +37,10 @@ std::string kept_plans_folder() {
 }
 
 void add_database_flag(Parser app, Program& program) {
-  app.add_flag("--no-db", program.shared.no_database,
-               "Neither read nor write the tuning database. Without this flag measurements are stored there, and later runs "
-               "choose by them");
+  app.add_flag(
+      "--no-db", program.shared.no_database,
+      "Neither read nor write the tuning database. Without this flag measurements are stored there, and later runs "
+      "choose by them");
 }
 
 std::unique_ptr<TuningDatabase> attach_database(const Program& program, SelectionOptions& options) {
