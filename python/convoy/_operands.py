@@ -161,13 +161,11 @@ class Operands:
 
     def with_alignments(self, alignments: Tuple[int, ...]) -> "Problem":
         """The same problem for less aligned arrays."""
-        from convoy._problem import Problem
-
         text = self.problem.text
         for name, alignment in zip("xwy", alignments):
             field = f"{name}={self.fields[name]}"
             text = text.replace(f":{field}", f":{re.sub(',align=[0-9]+', '', field)},align={alignment}", 1)
-        return Problem(text)
+        return type(self.problem)(text)
 
 
 def _shape_in_memory(tensor: "Tensor") -> Tuple[Tuple[int, ...], Tuple[int, ...]]:

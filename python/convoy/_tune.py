@@ -128,11 +128,13 @@ def _measure(text: str, known: str, worker: str, keywords: Dict[str, Any]) -> Tu
         return tuned, export_database(database)
 
 
+def _version() -> str:
+    return _c.library.convoy_version_text().decode()
+
+
 def _surroundings() -> Tuple[str, str, str]:
     """Of a worker: its host, what it sees of the GPUs there, and its version."""
-    import convoy
-
-    return socket.gethostname(), os.environ.get("CUDA_VISIBLE_DEVICES", ""), convoy.__version__
+    return socket.gethostname(), os.environ.get("CUDA_VISIBLE_DEVICES", ""), _version()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,11 +186,9 @@ class _Workers:
 
     def meet(self, worker: str, surroundings: Tuple[str, str, str]) -> None:
         """Gives a worker its device."""
-        import convoy
-
         host, visible, version = surroundings
-        if version != convoy.__version__:
-            raise InvalidArgument(f"worker {worker} has Convoy {version}, this is {convoy.__version__}")
+        if version != _version():
+            raise InvalidArgument(f"worker {worker} has Convoy {version}, this is {_version()}")
         beside = {self.devices[other] for other, place in self._places.items() if place == (host, visible)}
         own = next(f"cuda:{number}" for number in range(len(beside) + 1) if f"cuda:{number}" not in beside)
         self.devices[worker] = own if self.keywords["device"] == "cuda" else self.keywords["device"]

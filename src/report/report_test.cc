@@ -5,6 +5,7 @@
 
 #include "report/format.h"
 #include "report/json.h"
+#include "report/listing.h"
 #include "report/progress.h"
 #include "report/refusals.h"
 #include "report/table.h"
@@ -162,6 +163,47 @@ TEST(JsonDocuments, Measurements) {
   EXPECT_NEAR(good["gflops"].get<double>(), flops(*problem) * 1e-6, 1e-6);
   measurement.failure = Error{ErrorCode::wrong_result, "off by one"};
   EXPECT_EQ(to_json(measurement, *problem)["status"], "wrong");
+}
+
+TEST(Listing, IsATableAndItsJsonFromOneDescription) {
+  struct Layer {
+    std::string name;
+    double seconds;
+    std::optional<int> kernels;
+  };
+  Listing<Layer> listing;
+  listing.column("layer", "name", [](const Layer& layer) { return layer.name; })
+      .column(
+          "time", "seconds", [](const Layer& layer) { return layer.seconds; }, as_seconds, Align::right)
+      .column("kernels", "kernels", [](const Layer& layer) { return layer.kernels; })
+      .cell("remark", [](const Layer& layer) { return layer.seconds > 1 ? "slow" : ""; })
+      .field("tags", [](const Layer&) {
+        return std::vector<std::string>{"a", "b"};
+      });
+  const auto [table, json] = listing.both(std::vector<Layer>{{"conv", 2, 3}, {"pool", 0.5, std::nullopt}});
+  EXPECT_EQ(table.render({}).text,
+            "layer    time  kernels  remark\n"
+            "-----  ------  -------  ------\n"
+            "conv   2.00 s  3        slow\n"
+            "pool   500 ms\n");
+  EXPECT_EQ(json.dump(), R"([{"name":"conv","seconds":2.0,"kernels":3,"tags":["a","b"]},)"
+                         R"({"name":"pool","seconds":0.5,"tags":["a","b"]}])");
+  EXPECT_EQ(as_text(json[0]["tags"]), "a b");
+}
+
+TEST(Listing, OfAFailedMeasurementHasTheReasonAndNoTimes) {
+  const auto problem = parse_problem("fprop:x=f32,1x4x8x8:w=f32,4x4x3x3");
+  ASSERT_TRUE(problem.ok());
+  Measurement wrong{.candidate = {"cpu.gemm", {}}, .median_seconds = 1, .max_error = 7};
+  wrong.failure = Error{ErrorCode::wrong_result, "differs"};
+  const Listing<Measurement> listing = measurement_listing(*problem);
+  EXPECT_EQ(listing.json(wrong).dump(),
+            R"({"candidate":"cpu.gemm","engine":"cpu.gemm","status":"wrong","reason":"differs","max_error":7.0})");
+  Table table = listing.table();
+  listing.add(table, wrong);
+  EXPECT_EQ(table.render({}).text, "candidate  error/tol\n---------  ---------\ncpu.gemm        7.00\n");
+  wrong.failure->code = ErrorCode::internal;
+  EXPECT_FALSE(listing.json(wrong).contains("max_error"));
 }
 
 TEST(Refusals, EqualReasonsShareALine) {
