@@ -7,9 +7,8 @@
 
 #include "base/clock.h"
 #include "cli/db.h"
-#include "report/format.h"
+#include "report/listing.h"
 #include "report/progress.h"
-#include "report/table.h"
 #include "select/measure/recheck.h"
 
 namespace convoy::cli {
@@ -56,6 +55,107 @@ report::Style style_of(Verdict::Kind kind) {
   return report::Style::bad;
 }
 
+// Of the measurements that match, those that this machine and build can repeat, and of these as many as are asked for.
+struct Sample {
+  std::size_t matching = 0, repeatable = 0;
+  std::map<std::string, std::int64_t> elsewhere;  // why the others can't be repeated, and how many they are
+  std::vector<TuningRecord> records;
+};
+
+Sample sample_of(std::vector<TuningRecord> records, const VerifyFlags& flags, const PlanRequest& request) {
+  Sample sample{.matching = records.size()};
+  std::erase_if(records, [&](const TuningRecord& record) {
+    const auto why = selection::inapplicable(record.key, record.measurement, request, all_engines());
+    if (why) ++sample.elsewhere[*why];
+    return why.has_value();
+  });
+  sample.repeatable = records.size();
+  std::mt19937_64 random(flags.seed);
+  for (std::size_t i = records.size(); i > 1; --i) std::swap(records[i - 1], records[random() % i]);
+  // Those that choices are made by before the rough ones.
+  std::stable_partition(records.begin(), records.end(), [](const TuningRecord& record) {
+    return record.measurement.state == MeasurementState::complete;
+  });
+  records.resize(std::min(records.size(), static_cast<std::size_t>(flags.sample)));
+  sample.records = std::move(records);
+  return sample;
+}
+
+struct Checked {
+  TuningRecord record;
+  Measurement now;
+  Verdict verdict;
+};
+
+// Measures the sample again, within the budget. Error: the device was lost, or what was measured can't be stored.
+Result<std::vector<Checked>> measured_again(const Sample& sample, const VerifyFlags& flags, const PlanRequest& request,
+                                            TuningDatabase& database) {
+  std::vector<Checked> all;
+  report::Progress bar("verifying");
+  const double start = monotonic_seconds();
+  for (const TuningRecord& record : sample.records) {
+    const double left = flags.budget - (monotonic_seconds() - start);
+    if (left <= 0) break;
+    const Candidate& candidate = record.measurement.candidate;
+    const std::size_t open = sample.records.size() - all.size();
+    bar.update(static_cast<double>(all.size()) / static_cast<double>(sample.records.size()), print(candidate));
+    auto measured =
+        selection::measure_again(record.key, candidate, request, all_engines(), left / static_cast<double>(open));
+    if (!measured.ok() && measured.error().code == ErrorCode::device_failed) return measured.error();
+    const bool comparable = record.key.caches != CacheState::network;
+    if (flags.update && measured.ok() && comparable) CONVOY_CHECK(database.store(record.key, *measured));
+    Measurement now;
+    if (measured.ok()) {
+      now = *std::move(measured);
+    } else {
+      now.failure = measured.error();
+    }
+    const Verdict verdict = judge(record, now);
+    all.push_back({record, std::move(now), verdict});
+  }
+  bar.finish();
+  return all;
+}
+
+report::Listing<Checked> listing_of_checked() {
+  using report::Align;
+  const auto time = [](const Measurement& m) { return m.failure ? "-" : report::seconds(m.median_seconds); };
+  report::Listing<Checked> listing;
+  listing.field("problem", [](const Checked& c) { return c.record.key.problem; })
+      .column("candidate", "candidate", [](const Checked& c) { return print(c.record.measurement.candidate); })
+      .field("threads", [](const Checked& c) { return c.record.key.threads; })
+      .field("caches", [](const Checked& c) { return name_of(c.record.key.caches); })
+      .field("stored_seconds", [](const Checked& c) { return c.record.measurement.median_seconds; })
+      .cell(
+          "stored", [time](const Checked& c) { return time(c.record.measurement); }, Align::right)
+      .field("seconds",
+             [](const Checked& c) { return c.now.failure ? std::nullopt : std::optional(c.now.median_seconds); })
+      .cell(
+          "now", [time](const Checked& c) { return time(c.now); }, Align::right)
+      .field("error", [](const Checked& c) { return report::number_or_null(c.now.max_error); })
+      .cell(
+          "error/tol", [](const Checked& c) { return c.now.failure ? "-" : report::number(c.now.max_error); },
+          Align::right, 1)
+      .column("what it says", "verdict", [](const Checked& c) { return c.verdict.text; })
+      .cell("problem", [](const Checked& c) { return c.record.key.problem; });
+  return listing;
+}
+
+std::string summary_of(const Sample& sample, std::size_t checked, const PlanRequest& request,
+                       std::map<Verdict::Kind, std::int64_t>& verdicts) {
+  if (checked == 0 && sample.matching == 0) return "nothing could be checked: no measurement matches";
+  if (checked == 0) {
+    return fmt::format("nothing could be checked on {}: of {} measurement{}, {}", place_of(request), sample.matching,
+                       sample.matching == 1 ? "" : "s", listed(sample.elsewhere));
+  }
+  return fmt::format(
+             "checked {} of {} measurements that this machine and build can repeat: {} hold, {} changed, {} right "
+             "without a time to compare, {} wrong, {} failed",
+             checked, sample.repeatable, verdicts[Verdict::holds], verdicts[Verdict::changed], verdicts[Verdict::right],
+             verdicts[Verdict::wrong], verdicts[Verdict::failed]) +
+         (sample.elsewhere.empty() ? "" : "\nnot checked: " + listed(sample.elsewhere));
+}
+
 }  // namespace
 
 Result<int> verify_database(const Program& program, const VerifyFlags& flags) {
@@ -66,94 +166,31 @@ Result<int> verify_database(const Program& program, const VerifyFlags& flags) {
   CONVOY_TRY(const PlanRequest request, program.plan_request());
   CONVOY_TRY(std::vector<TuningRecord> records, database->records());
   CONVOY_TRY(records, matching(std::move(records), flags.filter));
-  const std::size_t count = records.size();
-  std::map<std::string, std::int64_t> elsewhere;
-  std::erase_if(records, [&](const TuningRecord& record) {
-    const auto why = selection::inapplicable(record.key, record.measurement, request, all_engines());
-    if (why) ++elsewhere[*why];
-    return why.has_value();
-  });
-  const std::size_t eligible = records.size();
-  std::mt19937_64 random(flags.seed);
-  for (std::size_t i = records.size(); i > 1; --i) std::swap(records[i - 1], records[random() % i]);
-  // Those that choices are made by before the rough ones.
-  std::stable_partition(records.begin(), records.end(), [](const TuningRecord& record) {
-    return record.measurement.state == MeasurementState::complete;
-  });
-  records.resize(std::min(records.size(), static_cast<std::size_t>(flags.sample)));
+  const Sample sample = sample_of(std::move(records), flags, request);
+  CONVOY_TRY(const std::vector<Checked> all, measured_again(sample, flags, request, *database));
 
-  report::Table table;
-  using report::Align;
-  table.column("candidate")
-      .column("stored", Align::right)
-      .column("now", Align::right)
-      .column("error/tol", Align::right, 1);
-  table.column("").column("problem");
+  const report::Listing<Checked> listing = listing_of_checked();
+  report::Table table = listing.table();
   Json json = Json::array();
   std::map<Verdict::Kind, std::int64_t> verdicts;
-  std::size_t done = 0;
-  report::Progress bar("verifying");
-  const double start = monotonic_seconds();
-  for (const TuningRecord& record : records) {
-    const double left = flags.budget - (monotonic_seconds() - start);
-    if (left <= 0) break;
-    const Candidate& candidate = record.measurement.candidate;
-    bar.update(static_cast<double>(done) / static_cast<double>(records.size()), print(candidate));
-    auto measured = selection::measure_again(record.key, candidate, request, all_engines(),
-                                             left / static_cast<double>(records.size() - done));
-    ++done;
-    if (!measured.ok() && measured.error().code == ErrorCode::device_failed) return measured.error();
-    Measurement now;
-    if (measured.ok()) {
-      now = *std::move(measured);
-    } else {
-      now.failure = measured.error();
-    }
-    const Verdict verdict = judge(record, now);
-    ++verdicts[verdict.kind];
-    const auto time = [](const Measurement& m) { return m.failure ? "-" : report::seconds(m.median_seconds); };
-    table.row({print(candidate), time(record.measurement), time(now), now.failure ? "-" : report::number(now.max_error),
-               verdict.text, record.key.problem},
-              style_of(verdict.kind));
-    Json entry = {{"problem", record.key.problem},
-                  {"candidate", print(candidate)},
-                  {"threads", record.key.threads},
-                  {"caches", name_of(record.key.caches)},
-                  {"stored_seconds", record.measurement.median_seconds},
-                  {"error", report::number_or_null(now.max_error)},
-                  {"verdict", verdict.text}};
-    if (!now.failure) entry["seconds"] = now.median_seconds;
-    json.push_back(std::move(entry));
-    const bool comparable = record.key.caches != CacheState::network;
-    if (flags.update && measured.ok() && comparable) CONVOY_CHECK(database->store(record.key, now));
+  for (const Checked& checked : all) {
+    ++verdicts[checked.verdict.kind];
+    listing.add(table, checked, style_of(checked.verdict.kind));
+    json.push_back(listing.json(checked));
   }
-  bar.finish();
   if (!table.empty()) program.say(table);
   const std::int64_t bad = verdicts[Verdict::wrong] + verdicts[Verdict::failed];
-  std::string summary;
-  if (done == 0) {
-    summary = count == 0 ? "nothing could be checked: no measurement matches"
-                         : fmt::format("nothing could be checked on {}: of {} measurement{}, {}", place_of(request),
-                                       count, count == 1 ? "" : "s", listed(elsewhere));
-  } else {
-    summary = fmt::format(
-        "checked {} of {} measurements that this machine and build can repeat: {} hold, {} changed, {} right without a "
-        "time to compare, {} wrong, {} failed",
-        done, eligible, verdicts[Verdict::holds], verdicts[Verdict::changed], verdicts[Verdict::right],
-        verdicts[Verdict::wrong], verdicts[Verdict::failed]);
-    if (!elsewhere.empty()) summary += fmt::format("\nnot checked: {}", listed(elsewhere));
-  }
-  program.say("\n" + summary);
-  program.document({{"records", count},
-                    {"repeatable", eligible},
-                    {"not_repeatable", elsewhere},
-                    {"checked", done},
+  program.say("\n" + summary_of(sample, all.size(), request, verdicts));
+  program.document({{"records", sample.matching},
+                    {"repeatable", sample.repeatable},
+                    {"not_repeatable", sample.elsewhere},
+                    {"checked", all.size()},
                     {"changed", verdicts[Verdict::changed]},
                     {"right", verdicts[Verdict::right]},
                     {"failed", bad},
                     {"measurements", std::move(json)}});
   if (verdicts[Verdict::wrong] > 0) return kWrongResult;
-  return bad > 0 || done == 0 ? kFailed : kDone;
+  return bad > 0 || all.empty() ? kFailed : kDone;
 }
 
 }  // namespace convoy::cli
