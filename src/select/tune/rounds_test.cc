@@ -35,7 +35,7 @@ struct Work {
     const auto done = measure_in_rounds(
         weights, [this] { return budget > 0 ? budget - time : std::numeric_limits<double>::infinity(); },
         [this](const Slice& slice) -> Result<SliceOutcome> {
-          turns.push_back({turn, time});
+          turns.push_back({slice, time});
           double& own = spent[slice.problem];
           const double most = (slice.likely_only ? likely : likely + others) - own;
           const double takes = slice.seconds == 0 ? most : std::clamp(slice.seconds, 0.0, most);
