@@ -18,6 +18,7 @@
 #include "cli/live_report.h"
 #include "cli/program.h"
 #include "cli/record_file.h"
+#include "cli/record_tuner.h"
 #include "cli/seen.h"
 #include "cli/tuning_server.h"
 #include "convoy/tuning_database.h"
@@ -33,7 +34,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLibrary = "libconvoy-interposer.so";
 constexpr const char* kEngineLibrary = "libconvoy-engines.so";
-constexpr const char* kGraphEngines = "cudnn.eng";
 constexpr std::size_t kRowsShown = 20;
 
 struct ExecFlags {
