@@ -67,7 +67,7 @@ struct Fold {
 
 struct Store {
   int output;
-  Subscript place;       // nothing is stored where it is outside
+  Subscript place;   // nothing is stored where it is outside
   Expression value;  // of the loads, then the folds
 };
 
