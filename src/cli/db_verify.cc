@@ -56,14 +56,14 @@ report::Style style_of(Verdict::Kind kind) {
 }
 
 // Of the measurements that match, those that this machine and build can repeat, and of these as many as are asked for.
-struct Sample {
+struct RecordSample {
   std::size_t matching = 0, repeatable = 0;
   std::map<std::string, std::int64_t> elsewhere;  // why the others can't be repeated, and how many they are
   std::vector<TuningRecord> records;
 };
 
-Sample sample_of(std::vector<TuningRecord> records, const VerifyFlags& flags, const PlanRequest& request) {
-  Sample sample{.matching = records.size()};
+RecordSample sample_of(std::vector<TuningRecord> records, const VerifyFlags& flags, const PlanRequest& request) {
+  RecordSample sample{.matching = records.size()};
   std::erase_if(records, [&](const TuningRecord& record) {
     const auto why = selection::inapplicable(record.key, record.measurement, request, all_engines());
     if (why) ++sample.elsewhere[*why];
@@ -88,8 +88,8 @@ struct Checked {
 };
 
 // Measures the sample again, within the budget. Error: the device was lost, or what was measured can't be stored.
-Result<std::vector<Checked>> measured_again(const Sample& sample, const VerifyFlags& flags, const PlanRequest& request,
-                                            TuningDatabase& database) {
+Result<std::vector<Checked>> measured_again(const RecordSample& sample, const VerifyFlags& flags,
+                                            const PlanRequest& request, TuningDatabase& database) {
   std::vector<Checked> all;
   report::Progress bar("verifying");
   const double start = monotonic_seconds();
@@ -141,7 +141,7 @@ report::Listing<Checked> listing_of_checked() {
   return listing;
 }
 
-std::string summary_of(const Sample& sample, std::size_t checked, const PlanRequest& request,
+std::string summary_of(const RecordSample& sample, std::size_t checked, const PlanRequest& request,
                        std::map<Verdict::Kind, std::int64_t>& verdicts) {
   if (checked == 0 && sample.matching == 0) return "nothing could be checked: no measurement matches";
   if (checked == 0) {
@@ -166,7 +166,7 @@ Result<int> verify_database(const Program& program, const VerifyFlags& flags) {
   CONVOY_TRY(const PlanRequest request, program.plan_request());
   CONVOY_TRY(std::vector<TuningRecord> records, database->records());
   CONVOY_TRY(records, matching(std::move(records), flags.filter));
-  const Sample sample = sample_of(std::move(records), flags, request);
+  const RecordSample sample = sample_of(std::move(records), flags, request);
   CONVOY_TRY(const std::vector<Checked> all, measured_again(sample, flags, request, *database));
 
   const report::Listing<Checked> listing = listing_of_checked();
