@@ -129,7 +129,8 @@ def _measure(text: str, known: str, worker: str, keywords: Dict[str, Any]) -> Tu
 
 
 def _version() -> str:
-    return _c.library.convoy_version_text().decode()
+    text: bytes = _c.library.convoy_version_text()
+    return text.decode()
 
 
 def _surroundings() -> Tuple[str, str, str]:
