@@ -5,7 +5,7 @@
 FOLDER has NAME_HOW.onnx, as an exporter HOW made it of a model NAME, and NAME.npy, its input, or NAME_HOW.npz, its inputs by name. What counts is the median over the rounds of
 ONNX Runtime's time over Convoy's; each round gives both one block of runs that lasts about `seconds`. `difference` is the largest of all
 outputs over their largest magnitude, for integers the share of elements that differ. --output keeps the file's rows of models that are
-not run. --provider: Convoy's side is ONNX Runtime with Convoy as its execution provider. Models that Convoy refuses are
+not run. --provider: Convoy's side is ONNX Runtime with Convoy as its execution provider. Models that either side refuses are
 printed, with the reason. Exit 1 where outputs differ by more than 1e-3 or a ratio is below 0.98.
 """
 import argparse
@@ -33,6 +33,8 @@ import onnxruntime  # noqa: E402  pylint: disable=wrong-import-position
 ERRORS_ONLY = 3  # of ONNX Runtime's log
 SPINNING = 0.1  # seconds: ONNX Runtime's threads spin for half of that behind a run, and would take a processor from who runs next
 MOST_DIFFERENCE, LEAST_RATIO = 1e-3, 0.98
+REFUSALS = (convoy.ConvoyError, *(kind for kind in vars(onnxruntime.capi.onnxruntime_pybind11_state).values()
+                                  if isinstance(kind, type) and issubclass(kind, Exception)))
 
 
 def difference(ours, theirs):
@@ -108,8 +110,9 @@ def main():
             continue
         try:
             row = row_of(path, options)
-        except convoy.Unsupported as refusal:
-            print(f"{path.stem}: refused, {str(refusal).splitlines()[1].strip()[:100]}", flush=True)
+        except REFUSALS as refusal:
+            by = "Convoy" if isinstance(refusal, convoy.ConvoyError) else "ONNX Runtime"
+            print(f"{path.stem}: refused by {by}: {' '.join(str(refusal).split())[:160]}", flush=True)
             continue
         rows[row["model"], row["exporter"]] = row
         print(f"{row['model']:50} {row['exporter']:7} x{row['onnxruntime_over_convoy']:6.3f}  convoy {row['convoy_ms']:9.3f} ms  "
