@@ -72,7 +72,7 @@ class Random final : public Operator {
                          for (std::int64_t i = 0; i < desc.elements(); ++i)
                            store_from_double(desc.type, out[0], i, numbers(generator));
                        };
-                       const auto [first, second] = range;
+                       const double first = range.first, second = range.second;
                        if (distribution == Distribution::normal) {
                          std::normal_distribution<double> numbers;
                          draw([&](Generator& g) { return first + second * numbers(g); });
