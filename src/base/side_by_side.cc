@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/cpu.h"
+
 namespace convoy {
 
 void side_by_side(std::size_t count, const std::function<void(std::size_t)>& work) {
@@ -24,7 +26,7 @@ void side_by_side(std::size_t count, const std::function<void(std::size_t)>& wor
   };
   {
     std::vector<std::jthread> helpers;
-    const std::size_t most = std::min<std::size_t>(count, std::max(1U, std::thread::hardware_concurrency()));
+    const std::size_t most = std::min<std::size_t>(count, detected_cpu_features().logical_cpus);
     try {
       for (std::size_t i = 1; i < most; ++i) helpers.emplace_back(run);
     } catch (const std::system_error&) {  // the others do its part

@@ -33,7 +33,8 @@ constexpr double kSerialProduct = 0.28e-6;
 double serial_seconds(const ConvProblem& p, std::int64_t engine) {
   const bool serial =
       engine == 8 && p.x.type == DataType::f32 && p.math == MathMode::strict && is_compiled(p.epilogue.activation.kind);
-  return serial ? kSerialProduct * static_cast<double>(p.w.elements() / p.w.dims[0]) : 0;
+  const std::int64_t products = p.w.elements() / std::max<std::int64_t>(p.w.dims[0], 1);  // of an output
+  return serial ? kSerialProduct * static_cast<double>(products) : 0;
 }
 
 // Engines whose epilogue has other activations than ReLU are compiled at run time for it, which then takes these

@@ -91,7 +91,7 @@ Result<Computation> grid_sample(const Described& d) {
     made.folded.push_back(sampling.taps());
     made.loads.push_back({.input = -1, .place = {taps, {Coordinate::of(y.rank() + i)}}, .counts = true});
   }
-  const auto axis = [&](int i) { return Axis(sampling, x.dims[static_cast<std::size_t>(2 + i)]); };
+  const auto axis = [&](int i) { return Axis(sampling, x.dims[2 + static_cast<std::size_t>(i)]); };
   const auto tap = [&](int i, auto in) { return folds ? in(spatial + i) : Value(0.0); };
   Subscript place{x, {Coordinate::of(0), Coordinate::of(1)}};
   for (int i = 0; i < spatial; ++i) {
