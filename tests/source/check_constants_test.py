@@ -1,9 +1,8 @@
 """check-constants finds constants that are written otherwise than their language's, and lets traits, locals and public names pass."""
 
-import pathlib
-import subprocess
 import sys
-import tempfile
+
+import checked_folder
 
 CHECK = sys.argv[1]
 PASSES = {"src/a.cc": "constexpr int kMost = 3;\ntemplate <class T>\nconstexpr bool is_half = false;\n  constexpr int local = 3;\n",
@@ -17,14 +16,7 @@ FAILS = {"src/a.cc": ("\nconstexpr int most = 3;\n", "src/a.cc:2: constant 'most
 
 
 def check(files):
-    """What check-constants says of a folder with these files, and whether it passes."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
-            path = pathlib.Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        done = subprocess.run([CHECK, folder], capture_output=True, text=True)
-        return done.stdout, done.returncode == 0
+    return checked_folder.check(CHECK, files)
 
 
 def main():

@@ -1,9 +1,8 @@
 """check-unity finds constants and types that two files of a library define, where these are compiled together."""
 
-import pathlib
-import subprocess
 import sys
-import tempfile
+
+import checked_folder
 
 CHECK = sys.argv[1]
 LISTING = "convoy_library(a\n  SOURCES\n    one.cc\n    two.cc\n  LOOPS three.cc\n  DEPENDS b\n  OPTIONS ${CONVOY_DECIDES})\n"
@@ -17,14 +16,7 @@ FAILS = [("constexpr double kMost = 4;", "'kMost' is defined in src/one.cc and i
 
 
 def check(files):
-    """What check-unity says of a folder with these files, and whether it passes."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
-            path = pathlib.Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        done = subprocess.run([CHECK, folder], capture_output=True, text=True)
-        return done.stdout, done.returncode == 0
+    return checked_folder.check(CHECK, files)
 
 
 def main():

@@ -1,9 +1,8 @@
 """check-words finds old words in pages, strings and identifiers, and lets comments, other words and records' keys pass."""
 
-import pathlib
-import subprocess
 import sys
-import tempfile
+
+import checked_folder
 
 CHECK = sys.argv[1]
 GLOSSARY = """# Words
@@ -27,14 +26,7 @@ FAILS = {"README.md": ("Runs go in turns.\n", "README.md:1: 'in turns' is called
 
 
 def check(files):
-    """What check-words says of a folder with these files, and whether it passes."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in {"docs/glossary.md": GLOSSARY, **files}.items():
-            path = pathlib.Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        done = subprocess.run([CHECK, folder], capture_output=True, text=True)
-        return done.stdout, done.returncode == 0
+    return checked_folder.check(CHECK, {"docs/glossary.md": GLOSSARY, **files})
 
 
 def main():
