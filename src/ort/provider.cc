@@ -40,10 +40,10 @@ bool is_convolution(const std::string& op) {
          op == "DeformConv";
 }
 
-// What may stay between the convolutions where only these are claimed: what is fused into them, or their types.
 // ONNX Runtime's are new in each run, Convoy's the same (docs/onnx.md).
 bool draws_numbers(std::string_view op) { return op.starts_with("Random") || op == "Bernoulli" || op == "Multinomial"; }
 
+// What may stay between the convolutions where only these are claimed: what is fused into them, or their types.
 bool goes_with_convolutions(const std::string& op) {
   constexpr std::string_view kOps[] = {"Relu",
                                        "Clip",

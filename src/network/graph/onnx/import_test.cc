@@ -264,6 +264,13 @@ TEST(Import, AllUnknownOperatorsAtOnce) {
             "operators not supported:\n  Frobnicate (2 nodes): f1, f2\n  com.example.Warp (1 node): Warp_3");
 }
 
+// "xx" is a message with a field that is none of ONNX's.
+TEST(Import, BytesThatSayNothingAreNoModel) {
+  const auto graph = onnx_io::import_bytes(std::as_bytes(std::span("xx", 2)), "name", "");
+  ASSERT_FALSE(graph.ok());
+  EXPECT_EQ(graph.error().message, "not an ONNX model, or truncated (2 bytes)");
+}
+
 // docs/onnx.md lists them.
 TEST(Import, WhatStaysRefusedSaysTheWayAround) {
   for (const auto& [op, way] :

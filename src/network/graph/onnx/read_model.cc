@@ -20,6 +20,11 @@ Result<void> check_size(std::int64_t bytes) {
                  " bytes: save the weights as external data (onnx.save with save_as_external_data=True)");
 }
 
+// Bytes of anything may be read as a message of fields that are not ONNX's.
+bool says_nothing(const ::onnx::ModelProto& model) {
+  return !model.has_graph() && !model.has_ir_version() && model.opset_import_size() == 0;
+}
+
 // `first` are the model's first bytes, `bytes` how many there are in all.
 Error not_a_model(std::span<const std::byte> first, std::int64_t bytes) {
   const std::string is = file_signature(first);
@@ -34,7 +39,9 @@ Result<network::Graph> import_bytes(std::span<const std::byte> bytes, const std:
   const auto size = static_cast<std::int64_t>(bytes.size());
   CONVOY_CHECK(check_size(size));
   ::onnx::ModelProto model;
-  if (bytes.empty() || !model.ParseFromArray(bytes.data(), static_cast<int>(size))) return not_a_model(bytes, size);
+  if (bytes.empty() || !model.ParseFromArray(bytes.data(), static_cast<int>(size)) || says_nothing(model)) {
+    return not_a_model(bytes, size);
+  }
   return import_model(model, name, folder, given);
 }
 
@@ -48,7 +55,7 @@ Result<network::Graph> import_file(const std::string& path) {
   const auto size = static_cast<std::int64_t>(about.st_size);
   ::onnx::ModelProto model;
   const Result<void> fits = check_size(size);
-  const bool parsed = fits.ok() && size > 0 && model.ParseFromFileDescriptor(file);
+  const bool parsed = fits.ok() && size > 0 && model.ParseFromFileDescriptor(file) && !says_nothing(model);
   std::byte first[kSignatureBytes];
   const ssize_t got = parsed ? 0 : pread(file, first, sizeof first, 0);
   close(file);
