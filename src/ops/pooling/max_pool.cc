@@ -1,8 +1,10 @@
 // MaxPool, with its second output, and MaxUnpool.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "ops/math_types.h"
 #include "ops/operator_row.h"
@@ -141,6 +143,73 @@ void max_pool_rows(const PoolGeometry& geometry, const TensorDesc& x_desc, const
   });
 }
 
+// Planes of bytes whose rows are shorter than a vector: where the taps of each output lie in a plane is the same in all
+// of them, and is found once.
+class ShortBytePlanes {
+ public:
+  explicit ShortBytePlanes(const PoolGeometry& geometry) {
+    const auto& [depth, height, width] = geometry.axes;
+    in_plane_ = depth.in * height.in * width.in;
+    for (std::int64_t od = 0; od < depth.out; ++od) {
+      for (std::int64_t oh = 0; oh < height.out; ++oh) {
+        for (std::int64_t ow = 0; ow < width.out; ++ow) {
+          for (std::int64_t kd = depth.first_tap(od); kd < depth.last_tap(od); ++kd) {
+            for (std::int64_t kh = height.first_tap(oh); kh < height.last_tap(oh); ++kh) {
+              for (std::int64_t kw = width.first_tap(ow); kw < width.last_tap(ow); ++kw) {
+                taps_.push_back((place(depth, od, kd) * height.in + place(height, oh, kh)) * width.in +
+                                place(width, ow, kw));
+              }
+            }
+          }
+          ends_.push_back(taps_.size());
+        }
+      }
+    }
+  }
+
+  static bool fits(const PoolGeometry& geometry, const TensorDesc& x, const TensorDesc& y) {
+    constexpr std::int64_t kShortRow = 16, kMostTaps = 4096;
+    if (size_of(x.type) != 1 || geometry.axes[2].out >= kShortRow) return false;
+    if (!x.is_packed(Layout::nchw) || !y.is_packed(Layout::nchw)) return false;
+    // The channels of a position are a row of vectors already.
+    if (five_strides(x)[1] == 1 && five_strides(y)[1] == 1) return false;
+    std::int64_t taps = 1;
+    for (const PoolAxis& axis : geometry.axes) {
+      for (const std::int64_t size : {axis.out, std::min(axis.kernel, axis.in)}) {
+        if (size > kMostTaps || (taps *= size) > kMostTaps) return false;
+      }
+    }
+    return true;
+  }
+
+  template <class T>
+  void run(const T* x, T* y, std::int64_t planes, const ExecContext& context) const {
+    const auto outputs = static_cast<std::int64_t>(ends_.size());
+    parallel_for(context, planes, static_cast<std::int64_t>(taps_.size()) + outputs,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t p = begin; p < end; ++p) {
+                     const T* const plane = x + p * in_plane_;
+                     T* to = y + p * outputs;
+                     std::size_t tap = 0;
+                     for (const std::size_t last : ends_) {
+                       T best = std::numeric_limits<T>::lowest();
+                       for (; tap < last; ++tap) best = std::max(best, plane[taps_[tap]]);
+                       *to++ = best;
+                     }
+                   }
+                 });
+  }
+
+ private:
+  static std::int64_t place(const PoolAxis& axis, std::int64_t o, std::int64_t k) {
+    return o * axis.stride + k * axis.dilation - axis.pad;
+  }
+
+  std::int64_t in_plane_ = 0;
+  std::vector<std::int64_t> taps_;  // of one output after another
+  std::vector<std::size_t> ends_;   // of each output's taps
+};
+
 class MaxPool final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -172,6 +241,16 @@ class MaxPool final : public Operator {
         max_pool_rows(geometry, x, y, *rows, static_cast<const std::byte*>(in[0]), static_cast<std::byte*>(out[0]),
                       context);
         return {};
+      });
+    }
+    if (!with_indices && ShortBytePlanes::fits(geometry, x, y)) {
+      const ShortBytePlanes pooling(geometry);
+      const std::int64_t planes = x.dims[0] * x.dims[1];
+      return dispatch<only(DataType::s8) | only(DataType::u8)>(x.type, [&]<class T>(Tag<T>) {
+        return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+          pooling.run(static_cast<const T*>(in[0]), static_cast<T*>(out[0]), planes, context);
+          return {};
+        });
       });
     }
     return dispatch<kMaxPoolTypes>(x.type, [&]<class T>(Tag<T>) {

@@ -324,6 +324,30 @@ TEST(Pooling, AnyNumberOfChannelsInEveryType) {
   }
 }
 
+// Planes with rows of a few bytes, of which there are many: windows that reach beyond both edges, that overlap, and
+// that leave elements out.
+TEST(Pooling, SmallPlanesOfBytes) {
+  for (const Windows& windows :
+       {Windows{{1, 2}, {1, 2}, {1, 1}, {0, 0, 0, 0}, false}, Windows{{2, 6}, {1, 1}, {1, 1}, {1, 1, 0, 2}, false},
+        Windows{{2, 2}, {3, 3}, {2, 1}, {0, 1, 1, 0}, false}}) {
+    for (const DataType type : {DataType::u8, DataType::s8}) {
+      for (const std::int64_t width : {2, 5, 9}) {
+        const Dims dims{3, 37, 4, width};
+        if (width + windows.pads[1] + windows.pads[3] < windows.kernel[1]) continue;
+        SCOPED_TRACE(
+            fmt::format("windows of {}x{}, rows of {} {}", windows.kernel[0], windows.kernel[1], width, name_of(type)));
+        std::vector<double> values(static_cast<std::size_t>(3 * 37 * 4 * width));
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          values[i] = static_cast<double>(i * 2654435761U % 251) - (type == DataType::u8 ? 0 : 125);
+        }
+        const Pooled expected = pooled(windows, dims, values);
+        expect_op(node_of("MaxPool", attributes_of(windows)), {tensor(type, dims, values)},
+                  {tensor(type, expected.dims, expected.largest)});
+      }
+    }
+  }
+}
+
 TEST(GlobalPool, AllKinds) {
   const HostTensor x = ramp({2, 3, 3, 7});
   std::vector<double> mean, largest, norm;
