@@ -41,6 +41,7 @@ DataType read_as(DataType type) {
 struct Part {
   BroadcastLoop loop;
   std::int64_t y, x, parameter;
+  std::int64_t repeated = 0;  // how many parameters, where each row of a packed tensor has the same, one an element
 };
 
 Result<int> axis_of(const NodeDesc& node, int rank) {
@@ -87,7 +88,9 @@ Result<std::vector<Part>> parts_of(const NodeDesc& node, std::span<const Input> 
       CONVOY_TRY(const int axis, axis_of(node, x.rank()));
       parameter.strides[axis] = 1;
     }
-    parts.push_back({BroadcastLoop({y, x, parameter}), 0, 0, 0});
+    const bool rows =
+        x.rank() > 0 && parameter.strides.back() == 1 && x.is_packed(Layout::nchw) && y.is_packed(Layout::nchw);
+    parts.push_back({BroadcastLoop({y, x, parameter}), 0, 0, 0, rows ? x.dims.back() : 0});
     return parts;
   }
   CONVOY_TRY(const int axis, axis_of(node, x.rank()));
@@ -154,6 +157,10 @@ struct Run {
 };
 constexpr std::int64_t kShortWithParameters = 16;
 
+// Rows of few elements that follow one another, each with the same parameters, one an element: they are read and
+// repeated once, not for each row.
+bool repeats(const Part& part) { return part.repeated > 1 && part.repeated <= kShortWithParameters; }
+
 // Calls body(Run) until all elements had theirs. Short runs with a parameter each that follow one another are one, with
 // a parameter for each element.
 template <class C>
@@ -165,6 +172,24 @@ void each_run(const std::vector<Part>& parts, std::size_t x_bytes, std::size_t y
   auto* y = static_cast<std::byte*>(out);
   const auto x_size = static_cast<std::int64_t>(x_bytes), y_size = static_cast<std::int64_t>(y_bytes);
   for (const Part& part : parts) {
+    if (repeats(part)) {
+      parallel_for(context, part.loop.elements() / part.repeated, cost * part.repeated,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     const std::int64_t chunk = kRowChunk / part.repeated * part.repeated;
+                     std::array<C, kRowChunk> scale, zero;
+                     read_parameters(scale_type, in[1], 0, 1, part.repeated, scale.data());
+                     read_parameters(zero_type, zeros, 0, 1, part.repeated, zero.data());
+                     for (std::int64_t i = part.repeated; i < chunk; ++i) {
+                       scale[i] = scale[i - part.repeated];
+                       zero[i] = zero[i - part.repeated];
+                     }
+                     for (std::int64_t at = begin * part.repeated; at < end * part.repeated; at += chunk) {
+                       const std::int64_t n = std::min(chunk, end * part.repeated - at);
+                       body({x + at * x_size, 1, y + at * y_size, 1, n, scale.data(), zero.data(), 1});
+                     }
+                   });
+      continue;
+    }
     const std::int64_t ys = part.loop.inner_stride(0), xs = part.loop.inner_stride(1);
     const std::int64_t ps = part.loop.inner_stride(2);
     const bool joins = xs == 1 && ys == 1 && part.loop.inner_size() <= (ps == 0 ? short_run : kShortWithParameters);

@@ -85,6 +85,30 @@ TEST(Quantize, RowsOfAFewElements) {
   }
 }
 
+// Rows of a few elements with a scale for each of these, more than are read at a time.
+TEST(Quantize, AShortLastAxis) {
+  for (const std::int64_t size : {1, 2, 3, 4, 7, 16, 17}) {
+    SCOPED_TRACE(size);
+    constexpr std::int64_t kRows = 700;
+    std::vector<double> whole, real, scale, zero;
+    for (std::int64_t i = 0; i < size; ++i) {
+      scale.push_back(static_cast<double>(i % 5 + 1) / 4);
+      zero.push_back(static_cast<double>(i % 7));
+    }
+    for (std::int64_t i = 0; i < kRows * size; ++i) {
+      const auto column = static_cast<std::size_t>(i % size);
+      whole.push_back(static_cast<double>(i * 31 % 256));
+      real.push_back((whole.back() - zero[column]) * scale[column]);
+    }
+    const Dims dims = {kRows / 7, 7, size};
+    const HostTensor bytes = tensor(DataType::u8, dims, whole), factors = floats({size}, scale);
+    const HostTensor zeros = tensor(DataType::u8, {size}, zero);
+    const std::map<std::string, Attribute> last = {{"axis", std::int64_t{-1}}};
+    expect_op(node_of("DequantizeLinear", last), {bytes, factors, zeros}, {floats(dims, real)});
+    expect_op(node_of("QuantizeLinear", last), {floats(dims, real), factors, zeros}, {bytes});
+  }
+}
+
 TEST(Quantize, Blocks) {
   const std::map<std::string, Attribute> attributes{{"axis", std::int64_t{1}}, {"block_size", std::int64_t{2}}};
   const HostTensor x = floats({3, 4}, {6, 12, 50, 5, 50, 1, 4, 7, 1, 20, 4, 12});
