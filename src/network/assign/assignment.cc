@@ -238,6 +238,13 @@ Result<Assignment> assign(const Graph& graph, const std::vector<NodeFormats>& fo
   const auto is_planned = [&](const Node& node) { return node.conv && is_static(graph, node); };
   // On one thread, too, where that may be better: nothing looks at it where nothing is measured.
   const bool on_both = chooser.request().threads > 1 && chooser.options().selection.mode == SelectionMode::measured;
+  if (chooser.options().selection.mode != SelectionMode::measured) {
+    chooser.ask_ahead(graph.nodes.size(), [&](std::size_t n) {
+      const Node& node = graph.nodes[n];
+      if (!is_planned(node) || !kept_on_processor(graph, node).empty()) return;
+      static_cast<void>(chooser.choose(conv_query(graph, node, formats[n], chooser)));
+    });
+  }
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     NodeAssignment& assigned = result.nodes[n];

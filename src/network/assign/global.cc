@@ -55,6 +55,7 @@ class Choices {
       if (!goal_.asked() && on_processor)
         in_place_.emplace(format, InPlace(graph, {graph.nodes.size(), {format, format}}));
     }
+    ask_ahead();
     std::vector<std::vector<Choice>> choices;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       choices.push_back(choices_of(n));
@@ -138,6 +139,29 @@ class Choices {
       }
     }
     return result;
+  }
+
+  // About all convolutions that choices_of() and add_options() will ask about.
+  void ask_ahead() {
+    struct Asked {
+      const Node* node;
+      NodeFormats formats;
+    };
+    std::vector<Asked> all;
+    for (std::size_t n = 0; n < graph_.nodes.size() && chooser_.home() != 0; ++n) {
+      for (const NodeFormats& formats : formats_of(n)) {
+        const NodeFormats between{formats.writes, formats.writes, formats.threads};
+        const Node* left = &graph_.nodes[n];
+        if (left->conv) all.push_back({left, formats});
+        while (!goal_.asked() && left->fused && can_work(graph_, left->fused->next, between)) {
+          left = &left->fused->conv;
+          if (left->conv) all.push_back({left, formats});
+        }
+      }
+    }
+    chooser_.ask_ahead(all.size(), [&](std::size_t i) {
+      chooser_.estimate(conv_query(graph_, *all[i].node, all[i].formats, chooser_));
+    });
   }
 
   std::vector<Choice> choices_of(std::size_t n) {

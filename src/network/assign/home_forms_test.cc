@@ -1,6 +1,10 @@
 // What of a network at home on a GPU its engines are asked for; in run/home_test.cc's program, on the fake driver.
+#include <chrono>
+#include <mutex>
 #include <set>
+#include <thread>
 
+#include "base/cpu.h"
 #include "core/refines.h"
 #include "device/cuda/device.h"
 #include "engines/reference/reference.h"
@@ -16,10 +20,14 @@ struct AskedEngine : testing_support::StreamEngine, RefinesEstimates {
     return Estimate{{}, 1e-6, false};
   }
   std::optional<Estimate> refine(const ConvProblem& problem, const PlanRequest&, int) const override {
-    asked.insert(print(problem));
+    {
+      const std::lock_guard lock(mutex);
+      asked.insert(print(problem));
+    }
     return Estimate{{}, !problem.epilogue.narrow_bias ? wide : problem.epilogue.takes_z() ? with_residual : 1e-6, true};
   }
   double wide = 1e-6, with_residual = 1e-6;
+  mutable std::mutex mutex;
   mutable std::set<std::string> asked;
 };
 
@@ -101,6 +109,53 @@ TEST(HomeForms, GlobalWeighsLayoutsWithTheirConversions) {
   engine.nhwc = 49.9e-6;  // what three save is less than two conversions
   EXPECT_EQ(layouts("global"), "nchw@cuda:0 nchw@cuda:0 nchw@cuda:0 ");
   EXPECT_EQ(layouts("local"), "nhwc@cuda:0 nhwc@cuda:0 nhwc@cuda:0 ");
+}
+
+// Takes its time to answer, as cuDNN does, and wants the thread that asks to be in the device.
+struct SlowToAnswer : ByLayout {
+  double predict_seconds(const ConvProblem& problem, const KnobValues& knobs,
+                         const PlanRequest& request) const override {
+    CUcontext context = nullptr;
+    (*cuda::driver())->CtxGetCurrent(&context);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::lock_guard lock(mutex);
+    (std::this_thread::get_id() == first ? by_first : by_others) += 1;
+    if (std::this_thread::get_id() != first && context == nullptr) ++outside;
+    return ByLayout::predict_seconds(problem, knobs, request);
+  }
+  std::thread::id first = std::this_thread::get_id();
+  mutable std::mutex mutex;
+  mutable int by_first = 0, by_others = 0, outside = 0;
+};
+
+TEST(HomeForms, EnginesAreAskedSideBySideInTheDevice) {
+  GraphBuilder b;
+  int x = b.input("x", {1, 4, 8, 8});
+  for (int i = 0; i < 3; ++i) {  // of different shapes: each is asked about
+    x = b.node("Conv", {x, b.constant(spread({5 + i, 4 + i, 3, 3}, -0.1, 0.1))});
+  }
+  b.output(x);
+  for (std::size_t n = 0; n < b.graph.nodes.size(); ++n) b.graph.nodes[n].sources = {"n" + std::to_string(n)};
+  NetworkOptions options = test_options();
+  options.cuda = *cuda::describe(0);
+  options.selection.filter.engines = "*";
+  for (const char* how : {"global", "uniform:nhwc"}) {
+    SCOPED_TRACE(how);
+    options.how = how;
+    const ByLayout quick;
+    const SlowToAnswer slow;
+    const auto planned = [&](const Engine& engine) {
+      const std::vector<const Engine*> engines = {&reference_engine(), &engine};
+      const auto plan = plan_of(b.graph, {.options = options, .engines = engines});
+      return plan.ok() ? print(*plan) : plan.error().message;
+    };
+    const std::string expected = planned(quick);
+    EXPECT_NE(expected.find("cuda:0"), std::string::npos) << expected;
+    EXPECT_EQ(planned(slow), expected);
+    EXPECT_EQ(planned(slow), expected);
+    EXPECT_EQ(slow.outside, 0);
+    if (detected_cpu_features().logical_cpus > 1) EXPECT_GT(slow.by_others, 0);
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/side_by_side.h"
 #include "core/notes.h"
 #include "network/graph/conv_node.h"
 #include "select/choose/candidates.h"
@@ -60,6 +61,19 @@ void Chooser::announce(const ConvQuery& query) {
   if (std::ranges::find(announced_, query) == announced_.end()) announced_.push_back(query);
 }
 
+void Chooser::ask_ahead(std::size_t count, const std::function<void(std::size_t)>& work) const {
+  if (home() == 0) return;
+  const Device& device = *places()[static_cast<std::size_t>(home())].device;
+  side_by_side(count, [&](std::size_t i) {
+    if (const auto entered = device.enter(); entered.ok()) work(i);  // else who asks later says why not
+  });
+}
+
+Chooser::Known& Chooser::known(const ConvQuery& query) {
+  const std::lock_guard lock(mutex_);
+  return known_[query];  // stays where it is
+}
+
 Result<void> Chooser::measure_announced() {
   const std::vector<ConvQuery> all = std::exchange(announced_, {});
   double& left = options_.selection.budget_seconds;  // of the whole network
@@ -98,6 +112,13 @@ Result<void> Chooser::measure_announced() {
 }
 
 Result<Selection> Chooser::choose(const ConvQuery& query) {
+  if (options_.selection.mode != SelectionMode::measured) {  // maybe on several threads
+    Known& known = this->known(query);
+    const std::lock_guard lock(known.mutex);
+    return once(known.choice, [&] {
+      return select(query.problem, engines_, options_.selection, costs_.request_for(query), query.node, progress_);
+    });
+  }
   CONVOY_CHECK(measure_announced());
   return once(known_[query].choice, [&] {  // its size was not known beforehand
     double& left = options_.selection.budget_seconds;
@@ -130,7 +151,9 @@ Result<Selection> Chooser::select_unmeasured(const ConvQuery& query) const {
 }
 
 std::optional<Cost> Chooser::estimate(const ConvQuery& query) {
-  return once(known_[query].estimate, [&]() -> std::optional<Cost> {
+  Known& known = this->known(query);
+  const std::lock_guard lock(known.mutex);
+  return once(known.estimate, [&]() -> std::optional<Cost> {
     const auto selection = select_unmeasured(query);
     return selection.ok() ? costs_.of(query, selection->candidate) : std::nullopt;
   });
@@ -187,14 +210,18 @@ bool Chooser::computes_in(const ConvQuery& query) const {
 }
 
 std::optional<double> Chooser::predict(const ConvQuery& query) {
-  return once(known_[query].prediction, [&] {
+  Known& known = this->known(query);
+  const std::lock_guard lock(known.mutex);
+  return once(known.prediction, [&] {
     const auto best = predict_best(query.problem, engines_, options_.selection.filter, costs_.request_for(query));
     return best ? std::optional(best->seconds) : std::nullopt;
   });
 }
 
 double Chooser::predict_at_least(const ConvQuery& query) {
-  return once(known_[query].bound, [&] {
+  Known& known = this->known(query);
+  const std::lock_guard lock(known.mutex);
+  return once(known.bound, [&] {
     const SelectionFilter& filter = options_.selection.filter;
     return selection::predict_at_least(query.problem, engines_, filter, costs_.request_for(query)).value_or(0);
   });

@@ -1,6 +1,8 @@
 // Engine selection for the convolutions of one network: each distinct query is decided once.
 #pragma once
 
+#include <functional>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -71,9 +73,16 @@ class Chooser {
   // A lower bound of it, for which no engine's provider is asked.
   double predict_at_least(const ConvQuery& query);
 
+  // Where the network lives on a GPU: work(i) for each i below `count`, side by side, on threads that have entered the
+  // device. The work may call query(), estimate(), predict() and predict_at_least(), and choose() where nothing is
+  // measured, so that their answers are known when they are asked for one after another: a library of a GPU takes
+  // milliseconds for each. Elsewhere nothing.
+  void ask_ahead(std::size_t count, const std::function<void(std::size_t)>& work) const;
+
  private:
   // Each is found once.
   struct Known {
+    std::mutex mutex;  // held while any but options is found
     std::optional<Result<Selection>> choice;
     std::optional<std::optional<Cost>> estimate;
     std::optional<std::vector<Option>> options;
@@ -81,6 +90,7 @@ class Chooser {
     std::optional<double> bound;
   };
 
+  Known& known(const ConvQuery& query);
   Result<void> measure_announced();
   // By the heuristic and what the store knows.
   Result<Selection> select_unmeasured(const ConvQuery& query) const;
@@ -93,6 +103,7 @@ class Chooser {
   CostTable costs_;
   TypedWeights weights_;
   std::vector<ConvQuery> announced_;
+  std::mutex mutex_;  // guards which are known
   std::unordered_map<ConvQuery, Known, HashOfConvQuery> known_;
 };
 
