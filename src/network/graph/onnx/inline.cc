@@ -201,8 +201,10 @@ class Inliner {
       const auto [entry, added] = names.map.try_emplace(function.output(i), node.output(i));
       if (!added) copies.emplace_back(entry->second, node.output(i));
     }
-    for (const NodeProto& inner : function.node()) {
-      NodeProto body = inner;
+    for (int i = 0; i < function.node_size(); ++i) {
+      NodeProto body = function.node(i);
+      // Random numbers follow from the name, so no two nodes of a function may share one.
+      if (body.name().empty()) body.set_name(body.op_type() + "_" + std::to_string(i));
       rename(body, names);
       bind_attributes(body, node, function);
       CONVOY_CHECK(add_copied(std::move(body), depth + 1));

@@ -1,6 +1,7 @@
 // Models with functions of their own and with If: what is put in the caller's place, and what is refused.
 #include <fmt/format.h>
 
+#include "network/graph/onnx/decode.h"
 #include "network/testing/models.h"
 
 namespace convoy::network {
@@ -214,6 +215,18 @@ TEST(Inline, AnIfWithAConstantConditionIsItsBranch) {
     model.mutable_graph()->mutable_node(0)->mutable_attribute(condition ? 0 : 1)->set_name("other");
     expect_refused(model, condition ? "(If) has no then_branch" : "(If) has no else_branch");
   }
+}
+
+TEST(Inline, NodesOfAFunctionWithoutANameHaveDifferentOnes) {
+  const auto function =
+      make_function("noise", {"a"}, {"d"},
+                    {make_node("RandomNormalLike", {"a"}, {"b"}), make_node("RandomNormalLike", {"a"}, {"c"}),
+                     make_node("Sub", {"b", "c"}, {"d"})});
+  ModelProto model = model_of({make_node("noise", {"x"}, {"y"}, "mine")}, {function});
+  const auto graph = onnx_io::import_model(model, "m", ".");
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  ASSERT_EQ(graph->nodes.size(), 3U);
+  EXPECT_NE(graph->nodes[0].desc.name, graph->nodes[1].desc.name);  // random numbers follow from the name
 }
 
 TEST(Inline, BodiesThatCantBe) {
