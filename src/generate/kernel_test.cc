@@ -90,7 +90,7 @@ TEST(Kernels, ReadOnceWhatAFoldAndAStoreNeed) {
   check(3, 2600, "rows{block=256,rows=256,vector=4}");
 }
 
-// A transpose, a map that broadcasts, a window and rows: of two batches the texts are the same.
+// A transpose, maps that broadcast, a window and rows: of all batches, one image's, too, the texts are the same.
 TEST(Kernels, ServeBatchesOfAllSizes) {
   const auto texts = [](std::int64_t batch) {
     const TensorDesc x = TensorDesc::packed(DataType::f16, {batch, 40, 24, 32});
@@ -98,6 +98,8 @@ TEST(Kernels, ServeBatchesOfAllSizes) {
     Computation scaled = copy_of(y, y);
     scaled.loads.push_back({1, Subscript::broadcast(channel, 4)});
     scaled.stores[0].value = of(Function::mul);
+    Computation gated = scaled;
+    gated.loads[1].place = Subscript::broadcast(TensorDesc::packed(DataType::f16, {batch, 40, 1, 1}), 4);
     Computation window = copy_of(y, y), rows = copy_of(y, TensorDesc::packed(DataType::f16, {batch, 40, 1, 1}));
     window.folded = {3};
     window.loads[0].place.coordinates[3].parts.push_back({4, 1});
@@ -107,8 +109,14 @@ TEST(Kernels, ServeBatchesOfAllSizes) {
       fold->folds = {{of(Function::add), 0, itself(), {}}};
       fold->stores[0].value = itself(1);
     }
+    const TensorDesc scores = TensorDesc::packed(DataType::f16, {batch, 1000});
+    Computation whole = copy_of(scores, TensorDesc::packed(DataType::f16, {batch, 1}));
+    whole.folded = {1000};
+    whole.loads[0].place.coordinates[1] = Coordinate::of(2);
+    whole.folds = {{of(Function::add), 0, itself(), {}}};
+    whole.stores[0].value = itself(1);
     std::vector<std::string> found;
-    for (const Computation& each : {copy_of(x, y), scaled, window, rows}) {
+    for (const Computation& each : {copy_of(x, y), scaled, window, rows, gated, whole}) {
       const auto kernel = write_kernel(each, "kernel");
       EXPECT_TRUE(kernel.ok()) << kernel.error().message;
       found.insert(found.end(), {kernel->schedule, kernel->text});
@@ -117,6 +125,7 @@ TEST(Kernels, ServeBatchesOfAllSizes) {
   };
   const std::vector<std::string> of_three = texts(3);
   EXPECT_EQ(of_three, texts(7));
+  EXPECT_EQ(of_three, texts(1));
   EXPECT_EQ(of_three[0], "transpose{tile=64}");
   EXPECT_EQ(of_three[2], "map{vector=8}");
   EXPECT_TRUE(of_three[4].starts_with("window")) << of_three[4];

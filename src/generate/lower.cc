@@ -72,11 +72,19 @@ Result<Guarded> computed_coordinate(const Computation& computation, const Expres
   return made;
 }
 
+bool is_first(const Coordinate& coordinate) {
+  return coordinate.parts.empty() && coordinate.offset == 0 && coordinate.table.empty() && coordinate.input < 0 &&
+         !coordinate.value;
+}
+
 // `loads`: of those in front, which coordinates are computed of.
 Result<Access> access_of(const Computation& computation, const Subscript& place, const Dims& space, Lowered& lowered,
                          const std::vector<Access>& loads) {
   const TensorDesc& tensor = place.tensor;
   std::vector<std::vector<std::int32_t>>& tables = lowered.tables;
+  // Of one image, what looks as if it were the same for all of a batch is most likely that image's.
+  const bool one_image = !computation.kept.empty() && computation.kept[0] == 1 &&
+                         tensor.dims.size() == computation.kept.size() && tensor.dims[0] == 1;
   if (tensor.channel_block > 1) return Error{ErrorCode::unsupported, "channels in blocks: no kernel is generated"};
   if (tensor.type > DataType::boolean || tensor.type == DataType::f8_e4m3 || tensor.type == DataType::f8_e5m2) {
     return Error{ErrorCode::unsupported, fmt::format("type {}: no kernel is generated", name_of(tensor.type))};
@@ -84,7 +92,9 @@ Result<Access> access_of(const Computation& computation, const Subscript& place,
   Access access{.type = tensor.type, .alignment = tensor.alignment};
   access.strides.resize(space.size(), 0);
   for (std::size_t d = 0; d < place.coordinates.size(); ++d) {
-    const Coordinate& given = place.coordinates[d];
+    const Coordinate of_image = Coordinate::of(0);
+    const bool is_image = d == 0 && one_image && is_first(place.coordinates[0]);
+    const Coordinate& given = is_image ? of_image : place.coordinates[d];
     const std::int64_t size = tensor.dims[d], stride = tensor.strides[d];
     if (given.value) {
       CONVOY_TRY(Guarded made, computed_coordinate(computation, *given.value, tensor, d, lowered, loads));
@@ -131,6 +141,24 @@ std::vector<int> in_order_of(const Access* access, int first, const Dims& dims) 
     return std::abs(access->step(a).value_or(0)) > std::abs(access->step(b).value_or(0));
   });
   return order;
+}
+
+// A batch of one image is a dim of one position, and stays the slowest, as it is in larger ones, whose kernels then
+// serve it, too: its size is in no text. Not where its strides, by which nothing is read, would keep vectors apart.
+bool batch_may_stay(const std::vector<Access>& loads, const std::vector<Access>& stores, const Dims& space) {
+  std::int64_t least = 16;  // bytes of an element
+  for (const auto* accesses : {&loads, &stores}) {
+    for (const Access& each : *accesses) least = std::min(least, static_cast<std::int64_t>(size_of(each.type)));
+  }
+  const auto harmless = [&](const Access& access) {
+    bool has_others = false;
+    for (std::size_t d = 1; d < space.size(); ++d) {
+      has_others = has_others || (space[d] > 1 && access.depends_on(static_cast<int>(d)));
+    }
+    return !has_others || access.strides[0] % (16 / least) == 0;
+  };
+  return std::ranges::any_of(stores, [](const Access& access) { return access.depends_on(0); }) &&
+         std::ranges::all_of(loads, harmless) && std::ranges::all_of(stores, harmless);
 }
 
 class Merge {
@@ -228,12 +256,13 @@ Result<Lowered> lower(const Computation& computation) {
     return false;
   };
   const auto first = std::find_if(loads.begin(), loads.end(), has_folded);
-  const std::vector<int> kept_order = in_order_of(stores.empty() ? nullptr : &stores[0], 0, computation.kept);
+  std::vector<int> kept_order = in_order_of(stores.empty() ? nullptr : &stores[0], 0, computation.kept);
   const std::vector<int> folded_order = in_order_of(first == loads.end() ? nullptr : &*first, kept, computation.folded);
 
   // new_dim[d] of the lowered space is d, or has it merged into it.
   std::vector<int> new_dim(space.size(), -1);
   const Merge merge(loads, stores);
+  if (kept > 0 && space[0] == 1 && batch_may_stay(loads, stores, space)) kept_order.insert(kept_order.begin(), 0);
   std::vector<int> of;  // the old dim whose strides a new one has
   const auto merged = [&](const std::vector<int>& order, Dims& dims) {
     for (const int d : order) {

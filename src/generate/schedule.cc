@@ -139,7 +139,7 @@ Schedule schedule_of(const Computation& computation, const Lowered& space) {
   if (has_folds && !space.folded.empty()) {
     // Windows lie in each other, or nearly; other folds go along what is closest together.
     const std::int64_t step = step_of_first(space, space.rank() - 1);
-    schedule.along_folded = kept == 0 || step_of_first(space, kept - 1) > 4 * step;
+    schedule.along_folded = position_count(space.kept) == 1 || step_of_first(space, kept - 1) > 4 * step;
   }
   schedule.vector_dim = schedule.along_folded ? space.rank() - 1 : kept - 1;
   std::int64_t least = 16;
