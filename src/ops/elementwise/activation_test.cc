@@ -92,6 +92,18 @@ TEST(Clip, BoundsAsAttributesAndAsInputs) {
   const HostTensor bytes = tensor(DataType::s8, {3}, {-128, 0, 127});
   expect_op(node_of("Clip", {{"min", -3.4e38}, {"max", INFINITY}}, 6), {bytes}, {bytes});
   expect_op(node_of("Clip", {{"min", INFINITY}}, 6), {bytes}, {tensor(DataType::s8, {3}, {127, 127, 127})});
+  std::vector<double> all, clipped, crossed(256, -9);
+  for (int i = -128; i < 128; ++i) {
+    all.push_back(i);
+    clipped.push_back(i < -100 ? -100 : i > 60 ? 60 : i);
+  }
+  const auto of_bytes = [](const Dims& dims, const std::vector<double>& values) {
+    return tensor(DataType::s8, dims, values);
+  };
+  const HostTensor every = of_bytes({256}, all);
+  expect_op(node_of("Clip"), {every, of_bytes({}, {-100}), of_bytes({}, {60})}, {of_bytes({256}, clipped)});
+  expect_op(node_of("Clip"), {every, of_bytes({}, {5}), of_bytes({}, {-9})}, {of_bytes({256}, crossed)});
+  expect_op(node_of("Clip"), {every}, {every});
   expect_refused(node_of("Clip"), {x, floats({2}, {0, 1})}, "input 1 has dims [2], it must be a scalar");
   expect_refused(node_of("Clip"), {x, longs({}, {0})}, "they must be the same");
 }

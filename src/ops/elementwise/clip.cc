@@ -2,7 +2,9 @@
 // low > high the result is high, and NaN stays NaN.
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "ops/from_real.h"
 #include "ops/math_types.h"
@@ -33,6 +35,17 @@ void clip_row(const RowFunctions* rows, const T* x, std::int64_t x_stride, T* y,
 #pragma GCC ivdep
              for (std::int64_t i = 0; i < n; ++i) to[i] = clip(from[i]);
            });
+  } else if (std::is_same_v<T, std::int8_t> && x_stride == 1 && y_stride == 1) {
+    // Moved up by 128: any vectors have the least and the largest of unsigned bytes, and not of signed ones.
+    const auto moved = [](auto value) { return static_cast<std::uint8_t>(static_cast<std::uint8_t>(value) ^ 0x80U); };
+    const std::uint8_t least = moved(low), most = moved(high);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::uint8_t value = moved(x[i]);
+      value = value < least ? least : value;
+      value = value > most ? most : value;
+      y[i] = T(moved(value));
+    }
   } else if (x_stride == 1 && y_stride == 1) {
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < count; ++i) y[i] = T(clip(static_cast<C>(x[i])));

@@ -68,6 +68,31 @@ TEST(Reduce, EveryOperatorOverEverySetOfAxes) {
   }
 }
 
+// Rows that fill vectors, pieces of them and single columns, few rows and more than stay near.
+TEST(Reduce, ExtremesOfColumnsOfIntegers) {
+  for (const DataType type : {DataType::s8, DataType::u8, DataType::s16, DataType::s32, DataType::boolean}) {
+    const double least = type == DataType::s8    ? -128
+                         : type == DataType::s16 ? -32768
+                         : type == DataType::s32 ? -7e8
+                                                 : 0;
+    const double most = type == DataType::boolean ? 1 : type == DataType::u8 ? 255 : -least - 1;
+    for (const auto& [rows, columns] : std::vector<std::pair<int, int>>{{7, 8}, {3, 1}, {2, 93}, {500, 73}}) {
+      std::vector<double> values(static_cast<std::size_t>(2 * rows * columns));
+      std::vector<double> largest(static_cast<std::size_t>(2 * columns), least), smallest(largest.size(), most);
+      for (int i = 0; i < 2 * rows * columns; ++i) {
+        const double value = std::floor(least + (most - least + 1) * ((i * 7919LL + i / columns) % 1009) / 1009);
+        const std::size_t to = static_cast<std::size_t>(i / (rows * columns) * columns + i % columns);
+        values[static_cast<std::size_t>(i)] = value;
+        largest[to] = std::max(largest[to], value);
+        smallest[to] = std::min(smallest[to], value);
+      }
+      const HostTensor x = tensor(type, {2, rows, columns}, values);
+      expect_op(node_of("ReduceMax"), {x, longs({1}, {1})}, {tensor(type, {2, 1, columns}, largest)});
+      expect_op(node_of("ReduceMin"), {x, longs({1}, {1})}, {tensor(type, {2, 1, columns}, smallest)});
+    }
+  }
+}
+
 TEST(Reduce, AxesLeftOut) {
   const HostTensor x = floats({2, 2}, {-1, 2, 3, 4});
   expect_op(node_of("ReduceSum"), {x}, {floats({1, 1}, {8})});
