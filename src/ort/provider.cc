@@ -401,9 +401,11 @@ Result<void> Factory::list(const OrtHardwareDevice* const* devices, std::size_t 
   }
   // Before, ONNX Runtime takes no operators from it that copy between devices.
   if (version.minor < kKernelVersion) return {};
-  auto gpus = all_gpus(api, ep_api);
-  if (!gpus.ok()) return {};  // convoy_load_device says why
-  gpus_ = std::move(*gpus);
+  if (gpus_.empty()) {  // allocators and sessions point to those of a call before
+    auto gpus = all_gpus(api, ep_api);
+    if (!gpus.ok()) return {};  // convoy_load_device says why
+    gpus_ = std::move(*gpus);
+  }
   for (std::size_t i = 0; i < gpus_.size() && *count < most; ++i) {
     CONVOY_TRY(made[*count], device_of(*gpus_[i], devices, device_count));
     ++*count;

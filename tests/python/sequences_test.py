@@ -74,6 +74,11 @@ m (float[4,6] x, int64 at) => (float y) {
   s = SplitToSequence<axis = 0>(x)
   y = SequenceAt(s, at)
 }""", [{"x": X, "at": np.array(2)}, {"x": X, "at": np.array(-1)}]),
+    "a position in a tensor of one dim": ("""
+m (float[4,6] x, int64[K] at) => (float y) {
+  s = SplitToSequence<axis = 0>(x)
+  y = SequenceAt(s, at)
+}""", [{"x": X, "at": np.array([2])}, {"x": X, "at": np.array([-1])}]),
     "the branch of a constant If gives a list": ("""
 m (float[4,6] x) => (float y) {
   c = Constant<value = bool {1}>()
@@ -171,3 +176,30 @@ m (float[N] x, float[2,3] weights) => (float n, float l, float u, float s, int32
     assert first["c"].dtype == np.int64 and first["c"].shape == (2, 50000)
     shares = np.stack([np.bincount(row, minlength=3) / row.size for row in first["c"]])
     np.testing.assert_allclose(shares, [[0.125, 0.25, 0.625], [0.5, 0.5, 0]], atol=0.01)
+
+
+def test_each_trip_draws_its_own_numbers():
+    text = """
+m (float[1000] x) => (float y) {
+  three = Constant<value_int = 3>()
+  go = Constant<value = bool {1}>()
+  y = Loop(three, go)<body = b (int64 i, bool c) => (bool c2, float row) {
+    c2 = Identity(c)
+    row = RandomNormalLike(x)
+  }>
+}"""
+    rows, = convoy.InferenceSession(model_of(text)).run(None, {"x": np.ones(1000, np.float32)})
+    correlations = np.corrcoef(rows)
+    assert np.abs(correlations - np.eye(3)).max() < 0.2
+
+
+def test_infinite_weights():
+    text = """
+m (float[3,3] x) => (int64 y) {
+  y = Multinomial<sample_size = 10000, dtype = 7>(x)
+}"""
+    inf = np.inf
+    x = np.array([[0, inf, 0], [inf, 1, inf], [0, -inf, -inf]], np.float32)
+    drawn, = convoy.InferenceSession(model_of(text)).run(None, {"x": x})
+    shares = np.stack([np.bincount(row, minlength=3) / row.size for row in drawn])
+    np.testing.assert_allclose(shares, [[0, 1, 0], [0.5, 0, 0.5], [1, 0, 0]], atol=0.02)

@@ -154,7 +154,8 @@ class Multinomial final : public Operator {
             double largest = -INFINITY, sum = 0;
             for (std::int64_t c = 0; c < classes; ++c) largest = std::max(largest, logarithm(c));
             for (std::int64_t c = 0; c < classes; ++c) {
-              const double weight = std::exp(logarithm(c) - largest);
+              // Infinite weights are equal, and finite ones nothing beside them.
+              const double log = logarithm(c), weight = log == largest ? 1 : std::exp(log - largest);
               up_to[static_cast<std::size_t>(c)] = sum += std::isnan(weight) ? 0 : weight;
             }
             for (std::int64_t s = 0; s < samples; ++s) {

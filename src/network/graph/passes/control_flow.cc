@@ -30,6 +30,15 @@ void tell(const Graph& from, int value, Graph& body, int input) {
   body.values[input].constant = from.values[value].constant;
 }
 
+// Before anything is folded: random numbers follow from their node's name, and each trip draws its own.
+void rename(Graph& trip, const std::string& prefix) {
+  for (Node& node : trip.nodes) {
+    node.desc.name.insert(0, prefix);
+    for (std::string& source : node.sources) source.insert(0, prefix);
+  }
+  for (Value& value : trip.values) value.name.insert(0, prefix);
+}
+
 Result<void> give(Graph& body, std::size_t input, DataType type, std::int64_t number) {
   const NetworkValue& declared = body.input_info[input];
   const Dims dims(declared.known_rank ? declared.dims.size() : 0, 1);
@@ -133,6 +142,7 @@ class ControlFlow {
       if (trip == kMostTrips || nodes > kMostNodes || trips_left_ == 0) return stays;
       --trips_left_;
       Graph here = *node.bodies[0];
+      rename(here, node.desc.name + "/" + std::to_string(trip) + "/");
       CONVOY_CHECK(give(here, 0, DataType::s64, trip));
       CONVOY_CHECK(give(here, 1, DataType::boolean, 1));
       for (std::size_t i = 2; i < node.inputs.size(); ++i) {
@@ -248,8 +258,7 @@ class ControlFlow {
     inputs[0] = inputs[1] = kAbsent;  // constants of each trip
     std::vector<std::vector<int>> scanned(node.outputs.size() - carried);
     for (std::size_t trip = 0; trip < trips.size(); ++trip) {
-      const std::string prefix = node.desc.name + "/" + std::to_string(trip) + "/";
-      const std::vector<int> made = splice(trips[trip], inputs, prefix, graph_, graph_.nodes);
+      const std::vector<int> made = splice(trips[trip], inputs, "", graph_, graph_.nodes);
       std::copy_n(made.begin() + 1, carried, inputs.begin() + 2);
       for (std::size_t k = 0; k < scanned.size(); ++k) scanned[k].push_back(in_a_row(made[1 + carried + k], node));
     }

@@ -151,7 +151,12 @@ class Sequences {
     };
     if (list.empty() || !std::ranges::all_of(list, like_the_first)) return false;
     const int rows = add(node, "Concat", rows_of(node, list, 0), {{"axis", std::int64_t{0}}});
-    return give(node, add(node, "Gather", {rows, node.inputs[1]}, {{"axis", std::int64_t{0}}}));
+    const Value& position = graph_.values[node.inputs[1]];
+    int one = node.inputs[1];
+    if (!position.known || position.desc.rank() > 0) {  // one number of any shape
+      one = add(node, "Reshape", {one, constant(integers({0}, {}))}, {});
+    }
+    return give(node, add(node, "Gather", {rows, one}, {{"axis", std::int64_t{0}}}));
   }
 
   Result<bool> concat(const Node& node, const List& list) {
