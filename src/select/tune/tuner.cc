@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "select/choose/candidates.h"
 #include "select/choose/filter.h"
-#include "select/choose/heuristic.h"
 #include "select/choose/objective.h"
 #include "select/choose/remembered.h"
 #include "select/measure/workbench.h"
+#include "select/tune/decision.h"
 #include "select/tune/knob_search.h"
 
 namespace convoy::selection {
@@ -38,6 +38,7 @@ Effort full() { return {kInfinity, {.hopeless = kInfinity}, kInfinity}; }
 // Everything has been warm since its first time, and a GPU's sample is a median itself.
 Effort quick() { return {1.25, {.warm_ups = 0, .min_samples = 3, .max_samples = 3}}; }
 
+// What is measured, in which order and for how long; who wins is Decision's.
 class Tuner {
  public:
   Tuner(const ConvProblem& problem, std::span<const Candidate> ranked, std::size_t wanted,
@@ -463,64 +464,16 @@ class Tuner {
   }
 
   Result<Selection> choose() {
-    Selection selection;
-    selection.by = runners_.empty() ? SelectedBy::stored : SelectedBy::measured;
-    selection.measurements = std::move(settled_);
-    for (const auto& runner : runners_) selection.measurements.push_back(std::move(runner->measurement));
-    sort_measurements(selection.measurements);
-    for (const Measurement& m : selection.measurements) {
-      if (m.failure) selection.warnings.push_back(failure_text(m));
-    }
-    if (lost_) selection.warnings.push_back("measuring ended, the device takes no more calls: " + lost_->message);
-    if (not_stored_) selection.warnings.push_back("not stored: " + not_stored_->message);
-    selection.partial = partial_ || stopped_ || lost_;
-    if (selection.partial) {
-      selection.warnings.push_back(fmt::format("measuring ended early, after {} of {} candidates", done_, total_));
-    }
-    const Measurement* const winner =
-        best_of(selection.measurements, options_.objective, ranked_, request_.kind(),
-                [&](const Measurement& m) { return may_be_chosen(problem_, m, engines_, options_.filter, request_); });
-    if (winner != nullptr) {
-      selection.candidate = winner->candidate;
-      return selection;
-    }
-    return without_winner(std::move(selection));
-  }
-
-  Result<Selection> without_winner(Selection selection) {
-    const bool any_right = std::any_of(selection.measurements.begin(), selection.measurements.end(),
-                                       [](const Measurement& m) { return !m.failure; });
-    if (selection.partial && !any_right && excluded_.empty()) {
-      // Not one that is known to be wrong.
-      std::vector<Candidate> untried(ranked_.begin(), ranked_.end());
-      std::erase_if(untried, [&](const Candidate& candidate) {
-        return std::any_of(selection.measurements.begin(), selection.measurements.end(),
-                           [&](const Measurement& m) { return m.candidate == candidate; });
-      });
-      if (!untried.empty()) {
-        CONVOY_TRY(Selection predicted, choose_by_heuristic(problem_, untried, engines_, options_, request_));
-        selection.candidate = predicted.candidate;
-        selection.by = predicted.by;
-        return selection;
-      }
-    }
-    if (any_right || !excluded_.empty()) {
-      return nobody(ErrorCode::unsupported, "is right and passes the filter", selection);
-    }
-    const auto code_of = [](const Measurement& m) { return m.failure->code; };
-    const std::vector<Measurement>& all = selection.measurements;
-    if (std::ranges::find(all, ErrorCode::wrong_result, code_of) != all.end()) {
-      return nobody(ErrorCode::wrong_result, "gave a right result", selection);
-    }
-    const auto fault = std::ranges::find_if(all, [](const Measurement& m) { return !refused(m); });
-    if (fault != all.end()) return nobody(code_of(*fault), "could be measured", selection);
-    const std::string few = fmt::format("keeps to {} SMs (target_sms)", request_.target_sms);
-    return nobody(ErrorCode::unsupported, request_.target_sms > 0 ? few : "can be planned", selection);
-  }
-
-  Error nobody(ErrorCode code, std::string_view what, const Selection& selection) const {
-    return {code, fmt::format("no candidate for {} {}:{}\n  {}", print(problem_), what, excluded_,
-                              fmt::join(selection.warnings, "\n  "))};
+    Measured measured{.measurements = std::move(settled_),
+                      .any_new = !runners_.empty(),
+                      .partial = partial_ || stopped_ || lost_,
+                      .done = done_,
+                      .total = total_,
+                      .excluded = std::move(excluded_),
+                      .lost = std::move(lost_),
+                      .not_stored = std::move(not_stored_)};
+    for (const auto& runner : runners_) measured.measurements.push_back(std::move(runner->measurement));
+    return Decision(problem_, ranked_, engines_, options_, request_).of(std::move(measured));
   }
 
   const ConvProblem& problem_;
