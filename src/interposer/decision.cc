@@ -86,7 +86,7 @@ class Decider {
       const bool same = entries().empty() || plain(entries().front()) == plain(own.front());
       if (cudnns.empty() && same) return {.as_ever = true};
       tell_not_placed();
-      if (choices_.like_benchmark && !entries().empty()) {
+      if ((choices_.like_benchmark || question_.harmless != 0) && !entries().empty()) {
         decision_.adds = losses_beyond(entries().front(), own.front());
       }
     }
@@ -97,10 +97,12 @@ class Decider {
  private:
   std::vector<Listed>& entries() { return decision_.entries; }
 
-  // What keeps a configuration behind more precise ones: its notes; like benchmark mode those alone that cuDNN doesn't
-  // say, since the program's filters look at all others.
-  const std::vector<std::string>& guarded(const Listed& listed) const {
-    return choices_.like_benchmark ? listed.engine_config.hidden_notes : listed.notes;
+  // What keeps a configuration behind more precise ones: its notes but the harmless; like benchmark mode those alone
+  // that cuDNN doesn't say, since the program's filters look at all others.
+  std::vector<std::string> guarded(const Listed& listed) const {
+    std::vector<std::string> notes = choices_.like_benchmark ? listed.engine_config.hidden_notes : listed.notes;
+    std::erase_if(notes, [&](const std::string& note) { return (losses_of({note}) & question_.harmless) != 0; });
+    return notes;
   }
   std::vector<RankedConfiguration> guarded(const std::vector<Listed>& listed) const {
     std::vector<RankedConfiguration> ranked;
@@ -114,10 +116,9 @@ class Decider {
   }
   // The notes of `listed` that keep it from going before `other`.
   std::vector<std::string> losses_that_count(const Listed& listed, const Listed& other) const {
-    std::vector<std::string> notes;
-    for (const std::string& note : losses_beyond(listed, other)) {
-      if (std::ranges::count(guarded(listed), note) > 0) notes.push_back(note);
-    }
+    std::vector<std::string> notes = losses_beyond(listed, other);
+    const std::vector<std::string> counted = guarded(listed);
+    std::erase_if(notes, [&](const std::string& note) { return std::ranges::count(counted, note) == 0; });
     return notes;
   }
 

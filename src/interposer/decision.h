@@ -22,6 +22,7 @@ struct Question {
   std::vector<KnownTime> known;
   std::optional<std::size_t> rule;  // of Choices::rules: the first that matches
   std::vector<Candidate> failed;    // they were put first before, and could not be built
+  unsigned harmless = 0;            // of losses_of: what keeps nothing behind others
 };
 
 // A configuration as it may be offered.

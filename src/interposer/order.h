@@ -22,6 +22,9 @@ struct RankedConfiguration {
 
 // Of cuDNN's notes, those that say what a result loses; a bit each.
 unsigned losses_of(const std::vector<std::string>& notes);
+// Of what a program's plans lose that ran, all of other types than f32: what loses nothing beside them. Tensor cores
+// multiply such numbers exactly and add up in f32, as other engines do.
+unsigned harmless_beside(unsigned accepted);
 
 // The order in which to offer: indices into `offered`. A faster one goes before a slower one, but not before one that
 // was not measured, nor before one that is more precise or more deterministic. So whatever notes the caller filters by,

@@ -139,7 +139,8 @@ std::shared_ptr<Decision> Steering::decision_for(const Ask& ask) {
                  choices_.filters.sm_count},
       .known = choices_.find(row.device, version_, row.problem),
       .rule = {},
-      .failed = {}};
+      .failed = {},
+      .harmless = row.is_f32() ? 0 : harmless_beside(accepted(row).load(std::memory_order_relaxed))};
   if (const auto rule = rule_of(row); rule && is_offered(choices_.rules[*rule].candidate)) question.rule = rule;
   const bool filtered = choices_.filters.choose() && row.is_convolution();
   if (question.known.empty() && !question.rule && !filtered) return nullptr;

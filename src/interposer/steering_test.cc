@@ -231,6 +231,27 @@ TEST_F(SteeringOnCudnn, WhereTheFirstListIsEmptyTheFastestKnownIsOffered) {
   EXPECT_FALSE(same.answered());
 }
 
+// Engine 27 has the note TENSOR_CORE, the fallback list's have not.
+TEST_F(SteeringOnCudnn, TensorCoresLoseNothingOfABf16ProgramThatUsesThem) {
+  const std::vector<Candidate> fallback = plain(kPositional, CUDNN_HEUR_MODE_FALLBACK);
+  if (!plain(kPositional).empty()) GTEST_SKIP() << "skipped: this cuDNN's first list is not empty";
+  ASSERT_FALSE(fallback.empty());
+  const Candidate slow = without_automatic(fallback[0]);
+  const Candidate cores = *parse_candidate("cudnn.eng27{k14=5,k2=1,k5=3}");
+  const std::string times = time(kPositional, slow, 3.0) + time(kPositional, cores, 1.0);
+  Program unknown(real(), kPositional, parsed(times));
+  EXPECT_TRUE(unknown.ask()->empty()) << "nobody knows yet whether the program takes tensor cores";
+  Program without(real(), kPositional, parsed(times));
+  without.run(slow, {});
+  EXPECT_TRUE(without.ask()->empty());
+  Program program(real(), kPositional, parsed(times));
+  program.run(slow, {"TENSOR_CORE"});
+  const auto all = program.ask();
+  ASSERT_TRUE(all && !all->empty());
+  EXPECT_EQ(without_automatic(all->front()), cores);
+  EXPECT_EQ(std::ranges::count(program.steered().adds, "TENSOR_CORE"), 1);
+}
+
 TEST_F(SteeringOnCudnn, WhatCannotBeMadeIsSaid) {
   Program none(real(), kDense, parsed("rule\t*\tcudnn.eng4711\nstrict\n"));
   EXPECT_FALSE(none.ask());
@@ -258,6 +279,8 @@ TEST_F(SteeringOnCudnn, HiddenNotesCount) {
         << print(*each) << " stands before it in cuDNN's own order, too";
   }
   EXPECT_GT(before - all->begin(), 0) << "it is the fastest, and still behind what is more precise";
+  program.run(own[0], {"TENSOR_CORE"});  // TF32 is another precision than f32, whatever else the program takes
+  EXPECT_EQ(*program.ask(), *all);
 }
 
 // The program keeps eng68 where that is all it knows; the record says what it does.
