@@ -1,9 +1,6 @@
 #include "engines/cuda/compiler/compiler.h"
 
-#include <mutex>
 #include <optional>
-#include <set>
-#include <tuple>
 
 #include "base/side_by_side.h"
 #include "engines/cuda/compiler/kernel_sources.h"
@@ -49,25 +46,6 @@ Result<std::vector<KernelImage>> compile_all(std::span<const KernelRequest> requ
     images.push_back(std::move(**result));
   }
   return images;
-}
-
-void compile_ahead(const KernelRequest& now, std::span<const KernelRequest> later) {
-  std::vector<KernelRequest> requests;
-  {
-    using Key = std::tuple<std::string, std::string, int>;
-    static std::mutex& mutex = *new std::mutex;  // never destroyed, as the set: plans may be made at exit
-    static std::set<Key>& seen = *new std::set<Key>;
-    const std::lock_guard lock(mutex);
-    const auto take = [&](const KernelRequest& request) {
-      if (seen.emplace(request.source, request.constants, request.architecture).second) requests.push_back(request);
-    };
-    take(now);
-    if (requests.empty()) return;
-    const auto source = program_source(now);
-    if (!source.ok() || is_kept(*source)) return;
-    for (const KernelRequest& each : later) take(each);
-  }
-  static_cast<void>(compile_all(requests).ok());
 }
 
 }  // namespace convoy::cuda

@@ -33,9 +33,4 @@ Result<ProgramSource> program_source(const KernelRequest& request, std::string_v
 // compiled, several at once, and kept.
 Result<std::vector<KernelImage>> compile_all(std::span<const KernelRequest> requests);
 
-// Where `now` is not in the disk cache yet, compiles it and, side by side with it, what is likely to be wanted `later`
-// by other processes. Once a process for each; an error is for whoever asks for
-// the image.
-void compile_ahead(const KernelRequest& now, std::span<const KernelRequest> later);
-
 }  // namespace convoy::cuda

@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
-#include "base/cpu.h"
 #include "core/notes.h"
 
 namespace convoy::cuda {
 namespace {
 
 constexpr std::size_t kMostSuggestions = 3;
-constexpr int kEnoughProcessors = 8;  // for compiling ahead
 
 TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
 
@@ -56,21 +53,6 @@ std::vector<ProductTile> ProductEngine::tiles(const ConvProblem& problem, const 
   return tiles;
 }
 
-std::vector<KernelRequest> ProductEngine::of_other_batches(const ConvProblem& problem, const CudaDevice& device) const {
-  const auto request_of = [&](const ConvProblem& each) {
-    return planned(each, tiles(each, device).front(), device, 0).kernels[0].request;
-  };
-  std::set<std::string> known{request_of(problem).constants};
-  std::vector<KernelRequest> requests;
-  for (const std::int64_t batch : {1, 8, 32, 128}) {
-    ConvProblem other = problem;
-    other.x.dims[0] = other.y.dims[0] = batch;
-    KernelRequest request = request_of(other);
-    if (known.insert(request.constants).second) requests.push_back(std::move(request));
-  }
-  return requests;
-}
-
 ProductTile ProductEngine::tile_of(const KnobValues& values) const {
   return *std::ranges::find(all_, values, [](const ProductTile& tile) { return configuration_of(tile); });
 }
@@ -107,15 +89,8 @@ double ProductEngine::predict_seconds(const ConvProblem& problem, const KnobValu
 Result<std::unique_ptr<ConvPlan>> ProductEngine::plan(const ConvProblem& problem, const KnobValues& values,
                                                       const PlanRequest& request) const {
   const ProductTile tile = tile_for(problem, values, request);
-  PlannedKernels kernels = planned(problem, tile, *request.cuda, request.target_sms);
-  // Another batch should find its kernels on disk; but what is wanted now must hardly wait for them, and of a tile that
-  // is measured it isn't known yet whether a network takes it.
-  const bool unmeasured = tile == tiles(problem, *request.cuda).front();
-  if (request.target_sms == 0 && unmeasured && detected_cpu_features().logical_cpus >= kEnoughProcessors) {
-    compile_ahead(kernels.kernels[0].request, of_other_batches(problem, *request.cuda));
-  }
-  return kernel_plan(problem, {info_.name, configuration_of(tile)}, notes(problem, values, request), std::move(kernels),
-                     request);
+  return kernel_plan(problem, {info_.name, configuration_of(tile)}, notes(problem, values, request),
+                     planned(problem, tile, *request.cuda, request.target_sms), request);
 }
 
 }  // namespace convoy::cuda
