@@ -285,6 +285,35 @@ TEST(Vectors, PoolsOfPlanes) {
   }
 }
 
+// Rows of one element, of which several columns make one.
+TEST(Vectors, PoolsOfOneColumn) {
+  std::mt19937 random(8);
+  struct Shape {
+    Dims spatial;
+    Ints kernel, strides, pads;
+  };
+  for (const Shape& shape : {Shape{{41, 1}, {5, 1}, {1, 3}, {1, 0, 2, 0}},
+                             {{300, 1}, {3, 1}, {2, 1}, {0, 0, 1, 0}},
+                             {{19, 1}, {2, 3}, {2, 2}, {0, 1, 1, 1}},
+                             {{70, 1, 1}, {4, 1, 1}, {3, 1, 1}, {1, 0, 0, 2, 0, 0}},
+                             {{5, 33, 1}, {2, 3, 2}, {1, 2, 1}, {1, 1, 1, 0, 1, 0}},
+                             {{1, 1}, {3, 3}, {1, 1}, {1, 1, 1, 1}}}) {
+    Dims dims = {2, 3};
+    dims.insert(dims.end(), shape.spatial.begin(), shape.spatial.end());
+    Attributes attributes = {{"kernel_shape", shape.kernel}, {"strides", shape.strides}, {"pads", shape.pads}};
+    for (const DataType type : kFloatTypes) {
+      expect_as_portable(node_of("MaxPool", attributes), {varied(type, dims, random)});
+      const HostTensor usual = spread_tensor(type, dims, -3, 5);
+      for (const std::int64_t include : {0, 1}) {
+        attributes["count_include_pad"] = include;
+        expect_as_portable(node_of("AveragePool", attributes), {usual},
+                           1e-6 + (type == DataType::f32 ? 0 : step_of(type)), 1e-6);
+      }
+      attributes.erase("count_include_pad");
+    }
+  }
+}
+
 // Channels last they go down the columns first, then along the rows.
 TEST(Vectors, MaxPoolOfBytes) {
   std::mt19937 random(5);

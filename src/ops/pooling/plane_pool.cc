@@ -23,6 +23,15 @@ bool reads_always(const PoolAxis& axis) {
   return true;
 }
 
+// Where rows have one element, the axis before it takes their place: rows are what goes by vectors.
+PoolGeometry longest_rows(PoolGeometry geometry) {
+  auto& axes = geometry.axes;
+  const auto is_one = [](const PoolAxis& axis) { return axis.in == 1 && axis.out == 1; };
+  if (std::ranges::all_of(axes, is_one)) return geometry;
+  while (is_one(axes[2])) std::ranges::rotate(axes, axes.begin() + 2);
+  return geometry;
+}
+
 // How many taps an average divides by.
 float counted(PoolKind kind, const PoolAxis& axis, std::int64_t o) {
   const bool with_pad = kind == PoolKind::average_include_pad;
@@ -219,13 +228,14 @@ std::unique_ptr<OpPlan> plan_of(const NodeDesc& node, Pooling pooling, std::size
 
 }  // namespace
 
-std::unique_ptr<OpPlan> plane_pooling(const NodeDesc& node, PoolKind kind, const PoolGeometry& geometry,
+std::unique_ptr<OpPlan> plane_pooling(const NodeDesc& node, PoolKind kind, const PoolGeometry& given,
                                       const TensorDesc& x, const TensorDesc& y, const PlanRequest& request) {
   const PlaneRows* const rows = plane_rows(request.cpu.isa);
   if (rows == nullptr || x.rank() < 3) return nullptr;
   if (x.type != DataType::f32 && !contains(kHalves, x.type)) return nullptr;
   if (!x.is_packed(Layout::nchw) || !y.is_packed(Layout::nchw) || y.elements() == 0) return nullptr;
-  if (!std::ranges::all_of(geometry.axes, reads_always)) return nullptr;
+  if (!std::ranges::all_of(given.axes, reads_always)) return nullptr;
+  const PoolGeometry geometry = longest_rows(given);
   const std::int64_t planes = x.dims[0] * x.dims[1];
   if (ShortPlanePooling::fits(*rows, kind, geometry)) {
     return plan_of(node, ShortPlanePooling(*rows, kind, geometry, x.type, planes), 0);
