@@ -3,8 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <utility>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "device/cuda/code_cache.h"
 #include "device/cuda/nvrtc.h"
 
@@ -55,6 +62,52 @@ std::string options_text(const NvrtcApi& api, const Target& target) {
   return fmt::format("{} --std=c++17 nvrtc={}", target.option, api.version);
 }
 
+// What threads compile now, so that those that want the same wait for it.
+class UnderWay {
+ public:
+  using Outcome = std::shared_ptr<const Result<KernelImage>>;
+
+  template <class Make>
+  Result<KernelImage> get(const CodeKey& key, const Make& make) {
+    std::promise<Outcome> promise;
+    std::shared_future<Outcome> other;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto [at, first] = running_.try_emplace({key.high, key.low});
+      if (first) {
+        at->second = promise.get_future().share();
+      } else {
+        other = at->second;
+      }
+    }
+    if (other.valid()) return *other.get();
+    const auto end = [&](auto&& tell) {
+      {
+        const std::lock_guard lock(mutex_);
+        running_.erase({key.high, key.low});
+      }
+      tell();
+    };
+    try {
+      auto made = std::make_shared<const Result<KernelImage>>(make());
+      end([&] { promise.set_value(made); });
+      return *made;
+    } catch (...) {
+      end([&] { promise.set_exception(std::current_exception()); });
+      throw;
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::shared_future<Outcome>> running_;
+};
+
+UnderWay& under_way() {
+  static UnderWay& all = *new UnderWay;  // never destroyed: plans may be made at exit
+  return all;
+}
+
 }  // namespace
 
 Result<Compilation> compile_program(const ProgramSource& source, bool verbose) {
@@ -74,7 +127,12 @@ Result<Compilation> compile_program(const ProgramSource& source, bool verbose) {
   if (status != NVRTC_SUCCESS) return failed(*api, status, source, "");
   std::vector<const char*> options{target.option.c_str(), "--std=c++17", "--extra-device-vectorization"};
   if (verbose) options.push_back("--ptxas-options=-v");
+  const double start = monotonic_seconds();
   status = api->CompileProgram(program.handle, static_cast<int>(options.size()), options.data());
+  log(LogLevel::info, "compile",
+      {{"kernel", source.name},
+       {"architecture", fmt::format("{}", source.architecture)},
+       {"seconds", fmt::format("{:.3f}", monotonic_seconds() - start)}});
 
   Compilation result;
   std::size_t size = 0;
@@ -99,9 +157,13 @@ Result<KernelImage> program_image(const ProgramSource& source) {
   const CodeKey key = code_key(source, options_text(*api, target));
   const CodeCache& cache = code_cache();
   if (std::optional<KernelImage> found = cache.find(key)) return std::move(*found);
-  CONVOY_TRY(Compilation compiled, compile_program(source));
-  cache.keep(key, compiled.image);
-  return std::move(compiled.image);
+  return under_way().get(key, [&]() -> Result<KernelImage> {
+    // Another thread may have ended since this one looked.
+    if (std::optional<KernelImage> found = cache.find(key)) return std::move(*found);
+    CONVOY_TRY(Compilation compiled, compile_program(source));
+    cache.keep(key, compiled.image);
+    return std::move(compiled.image);
+  });
 }
 
 }  // namespace convoy::cuda

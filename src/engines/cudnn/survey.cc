@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "core/hash.h"
 #include "engines/cudnn/handle.h"
 #include "engines/cudnn/kept_plan.h"
@@ -381,7 +383,14 @@ Result<Descriptor> Survey::plan(std::int64_t index, const KnobValues& knobs) {
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configured);
   if (properties_ != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *properties_);
   if (handle_ != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle_);
+  const double start = monotonic_seconds();
   plan.finalize();
+  if (log_enabled(LogLevel::info)) {
+    log(compiles ? LogLevel::info : LogLevel::debug, "compile",
+        {{"kernel", print(Candidate{fmt::format("cudnn.eng{}", index), knobs})},
+         {"problem", print(problem_)},
+         {"seconds", fmt::format("{:.3f}", monotonic_seconds() - start)}});
+  }
   if (!plan.ok()) return error_of(plan.failure(), "execution plan");
   if (compiles) keep_plan(cuda::code_cache(), key, plan);
   return plan;

@@ -3,9 +3,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+#include <vector>
 
+#include "base/log.h"
 #include "device/cuda/code_cache.h"
 #include "device/cuda/nvrtc.h"
 #include "engines/cuda/compiler/constants.h"
@@ -123,6 +128,29 @@ TEST(CompilerTest, AnErrorHasTheCompilersWords) {
   const auto broken = compile({"reduce.cu", "#pragma once\nusing ELEMENT = nonsense;\n", 90});
   ASSERT_FALSE(broken.ok());
   EXPECT_NE(broken.error().message.find("nonsense"), std::string::npos) << broken.error().message;
+}
+
+TEST_F(CacheTest, ThreadsThatWantTheSameKernelCompileItOnce) {
+  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
+  setenv("CONVOY_KERNEL_CACHE", folder_.c_str(), 1);  // before anything asks for this process's
+  std::atomic<int> compiled = 0;
+  ASSERT_TRUE(set_log(LogLevel::info, [&](LogLevel, std::string_view text) {
+                compiled += text.find("event=compile") != std::string_view::npos ? 1 : 0;
+              }).ok());
+  const ProgramSource source{"once.cu", "extern \"C\" __global__ void once(int* to) { *to = 1; }\n", {}, 90};
+  std::vector<KernelImage> images(4);
+  {
+    std::vector<std::jthread> threads;
+    for (KernelImage& image : images) threads.emplace_back([&] { image = *program_image(source); });
+  }
+  for (const KernelImage& image : images) EXPECT_EQ(image, images[0]);
+  EXPECT_FALSE(images[0].empty());
+  EXPECT_EQ(compiled, 1);
+  const ProgramSource wrong{"wrong.cu", "nonsense\n", {}, 90};
+  EXPECT_FALSE(program_image(wrong).ok());
+  EXPECT_FALSE(program_image(wrong).ok());
+  EXPECT_EQ(compiled, 3);  // a failure is not kept
+  ASSERT_TRUE(set_log(LogLevel::off, {}).ok());
 }
 
 }  // namespace
