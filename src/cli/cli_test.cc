@@ -76,6 +76,7 @@ TEST_F(Command, BadInputIsExitTwoAndNamesTheFile) {
   expect_error({"run", folder_}, 2, "folder");
   expect_error({"explain", "fprop:x=f32,1x8x6x6:w=f32,8x9x3x3"}, 2, "x.dims");
   expect_error({"explain", "fprop:x=f32,1x8"}, 2, "");
+  expect_error({"explain", "op:MaxPool:x=f32,1x8x6x6:@kernel_shape=ints,2,2"}, 2, "convoy bench times these");
   write("garbage.onnx", std::string("\x08\x07\xff\xff\xff\xff garbage", 14));
   expect_error({"run", path("garbage.onnx")}, 2, "garbage.onnx");
   write("list.txt", "# a list\n2 " + kConv + "\nnonsense\n");

@@ -66,7 +66,11 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string, CLI::AppF
 }
 
 void add_help(Parser app) {
-  app.add_subcommand("help", "Show what convoy or one of its subcommands takes", "Example:\n  convoy help run");
+  // main has made "NAME --help" of it by now, so nothing is ever stored.
+  static std::string name;
+  Parser command = app.add_subcommand("help", "Show what convoy or one of its subcommands takes",
+                                      "Example:\n  convoy help run\n  convoy help db show");
+  command.add_option("subcommand", name, "Its name, or names: db show (default: all of them, a line each)");
 }
 
 std::string explain_extras(const CLI::App& app, const std::vector<std::string>& arguments,

@@ -95,7 +95,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>(program));
   app.footer(
-      "A TARGET is an ONNX file, zoo:NAME, a problem list, or a problem string.\n"
+      "A target is an ONNX file, zoo:NAME, a file with a list of problems, or a problem string.\n"
+      "A problem string is one convolution: fprop:x=f32,1x64x56x56,nhwc:w=f32,64x64x3x3:pad=1x1\n"
+      "  (docs/problem-strings.md has its format).\n"
       "Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 a result was wrong, 4 not supported,\n"
       "  130 interrupted (what was done until then is kept).\n\n"
       "Example:\n  convoy run zoo:resnet18 --random-inputs --top 5");

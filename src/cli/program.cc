@@ -322,7 +322,10 @@ void add_steering_flags(Parser app, Program& program) {
 void add_shared_flags(Parser app, Program& program, const std::string& budget_help) {
   SharedOptions& shared = program.shared;
   add_steering_flags(app, program);
-  app.add_option("--config", shared.config, "Library configuration: full, jit-only, portable (default CONVOY_CONFIG)")
+  app.add_option(
+         "--config", shared.config,
+         "Leave engines out: full (none), jit-only (those that are compiled beforehand), portable (all but Convoy's "
+         "own for processors) (default CONVOY_CONFIG, else full)")
       .type_name("NAME");
   app.add_flag("--fallback,--rules-fallback,!--strict", shared.fallback,
                "Where a rule's engine can't run a problem, warn and choose another (--strict, the default: an error)");

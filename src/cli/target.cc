@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "device/cuda/cudnn.h"
 #include "io/file.h"
+#include "network/cost/step_problem.h"
 #include "report/record.h"
 
 namespace convoy::cli {
@@ -52,6 +53,11 @@ Result<Target> opened(const std::string& text) {
     CONVOY_CHECK(validate(problem));
     target.problems.push_back({1, std::move(problem), "", 0});
     return target;
+  }
+  if (network::is_step_string(text)) {
+    return Error{ErrorCode::invalid_argument, fmt::format("{}: an operator or a conversion; convoy bench times these, "
+                                                          "this command takes convolutions (fprop:, dgrad:, wgrad:)",
+                                                          convoy::quoted(text))};
   }
   const std::string path = installed_or_here(text);
   const auto bytes = io::read_file(path);

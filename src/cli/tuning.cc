@@ -174,9 +174,10 @@ std::vector<DistinctProblem> distinct_problems(const Session& session) {
 
 void add_node_flag(Parser app, std::string& nodes) {
   begin(app, Subject::input);
-  app.add_option("--node", nodes,
-                 "Only the layers whose name or problem string matches a list of globs, or the one of this number in "
-                 "convoy explain's list; with explain MODEL also operators, by name")
+  app.add_option(
+         "--node", nodes,
+         "Only the layers whose name or problem string matches a list of globs, or the layer that has this number in "
+         "what convoy explain MODEL lists. convoy explain takes operators by name, too")
       .type_name("GLOB");
 }
 

@@ -17,6 +17,7 @@ TEST_F(Command, HelpIsWhatItIsElsewhere) {
   EXPECT_EQ(run({"help", "run"}).out, run({"run", "--help"}).out);
   EXPECT_EQ(run({"help", "db", "show"}).out, run({"db", "show", "--help"}).out);
   EXPECT_NE(help.find("\n  help "), std::string::npos) << "it is listed";
+  EXPECT_NE(run({"help", "help"}).out.find("Usage: convoy help [OPTIONS] [subcommand]"), std::string::npos);
   expect_error({"help", "rnu"}, 2, "'rnu' is not a subcommand; did you mean run?");
   expect_error({"rnu", "--help"}, 2, "'rnu' is not a subcommand; did you mean run?");
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "base/errors.h"
 #include "convoy/convolution.h"
@@ -209,6 +210,23 @@ Result<void> check_tensors(const ConvProblem& p, const Seen& seen) {
   return {};
 }
 
+// Of pad, stride and dilation, which have a value for each spatial dim: infer() knows them by other names.
+Result<void> check_counts(const ConvProblem& p, const Seen& seen) {
+  const int spatial = (seen[kX] ? p.x : p.y).spatial_dims();
+  for (const auto& [name, values] :
+       {std::pair{"pad", &p.pre_padding}, {"pad", &p.post_padding}, {"stride", &p.stride}, {"dilation", &p.dilation}}) {
+    const auto count = static_cast<int>(values->size());
+    if (count == 0 || count == spatial || spatial < 1) continue;
+    const std::string text = to_string(*values);
+    std::string all = text;
+    for (int i = 1; i < spatial; ++i) all += "x" + text;
+    return invalid(fmt::format("{}={}: {} value{} for {} spatial dim{}{}", name, text, count, count == 1 ? "" : "s",
+                               spatial, spatial == 1 ? "" : "s",
+                               count == 1 ? fmt::format("; write {}={}", name, all) : ""));
+  }
+  return {};
+}
+
 // w from x, y and its spatial sizes, which parse_filter has read; row-major.
 Result<void> with_filter(ConvProblem& p) {
   for (const auto& [name, desc] : {std::pair{"x", &p.x}, std::pair{"y", &p.y}}) {
@@ -304,6 +322,7 @@ Result<ConvProblem> parse_problem(std::string_view text) {
     if (!parsed.ok()) return parsed.error().within(std::string(name));
   }
   CONVOY_CHECK(check_tensors(p, seen));
+  CONVOY_CHECK(check_counts(p, seen));
   if (seen[kFilter]) CONVOY_CHECK(with_filter(p));
   fill_types(p, seen);
   CONVOY_CHECK(infer(p));

@@ -92,7 +92,10 @@ TEST(ProblemString, ErrorsNameTheField) {
   EXPECT_EQ(canonical(x + ":pad=1x1:pad=0x0"), "error: field 'pad' is given twice");
   EXPECT_EQ(canonical(x + ":pad=1xa"), "error: pad: 'a' is not an integer");
   EXPECT_EQ(canonical(x + ":pad=1x1/1x1/1x1"), "error: pad: '1x1/1x1/1x1' is not PRE or PRE/POST");
-  EXPECT_EQ(canonical(x + ":pad=1"), "error: pre_padding=1 has 1 values for 2 spatial dims");
+  EXPECT_EQ(canonical(x + ":pad=1"), "error: pad=1: 1 value for 2 spatial dims; write pad=1x1");
+  EXPECT_EQ(canonical(x + ":pad=1x1/1"), "error: pad=1: 1 value for 2 spatial dims; write pad=1x1");
+  EXPECT_EQ(canonical(x + ":stride=2"), "error: stride=2: 1 value for 2 spatial dims; write stride=2x2");
+  EXPECT_EQ(canonical(x + ":dilation=1x2x3"), "error: dilation=1x2x3: 3 values for 2 spatial dims");
   EXPECT_EQ(canonical(x + ":alpha=1,5"), "error: alpha: '1,5' is not a number");
   EXPECT_EQ(canonical(x + ":alpha=1e999"), "error: alpha: '1e999' is out of range");
   EXPECT_EQ(canonical(x + ":groups=99999999999999999999"), "error: groups: '99999999999999999999' is out of range");
