@@ -135,10 +135,17 @@ class Lowering {
       step.place = to.place;
       if (to.place == 0) {
         step.step = make_convert_step(from.desc, to.desc);
+      } else if (!makes_steps_) {
+        step.step = std::make_unique<NoStep>();
       } else {
-        auto plan = ops::conversion_on_device(from.desc, to.desc, request_of(to.place, threads));
-        if (!plan.ok()) return plan.error().within("converting '" + graph_.values[value].name + "'");
-        step.step = make_op_step(std::move(*plan));
+        const auto make = [conversion, request = request_of(to.place, threads),
+                           name = graph_.values[value].name](ProgramStep& into) -> Result<void> {
+          auto plan = ops::conversion_on_device(conversion.from.desc, conversion.to.desc, request);
+          if (!plan.ok()) return plan.error().within("converting '" + name + "'");
+          into.step = make_op_step(std::move(*plan));
+          return {};
+        };
+        later_.push_back({program().steps.size(), make});
       }
       step.info.step_problem = print(ConversionProblem{from.desc, to.desc});
       const bool types = from.desc.type != to.desc.type;

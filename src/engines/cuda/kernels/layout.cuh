@@ -1,6 +1,7 @@
 // What the kernels that copy a tensor from one placement to another share. Dim A is the one whose elements lie closest
-// together in the target, B that of the source; what else there is are OUTER dims. Sizes, strides in elements, tiles
-// and vectors are constants (layout/layout.cc).
+// together in the target, B that of the source; what else there is are OUTER dims, the slowest first. Sizes, strides in
+// elements, tiles and vectors are constants (layout/layout.cc), but for the size of the slowest dim of all where that
+// is an outer one, or the only one: tensors of other batches share a kernel.
 #pragma once
 
 #include "axis.cuh"

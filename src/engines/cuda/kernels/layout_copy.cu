@@ -1,10 +1,12 @@
 // Where A and B are one dim.
 #include "layout.cuh"
 
-// Vectors of as many elements on both sides; A is the only inner dim. Grid-stride, four vectors in flight.
-extern "C" __global__ void __launch_bounds__(THREADS) copy(const char* __restrict__ from, char* __restrict__ to) {
-  constexpr Index<SMALL> runs = SIZE_A / FROM_VECTOR;
-  constexpr Index<SMALL> total = runs * static_cast<Index<SMALL>>(OUTER_0) * OUTER_1 * OUTER_2 * OUTER_3;
+// Vectors of as many elements on both sides, `count` in all; A is the only inner dim, of no size where it is the only
+// dim. Grid-stride, four vectors in flight.
+extern "C" __global__ void __launch_bounds__(THREADS) copy(const char* __restrict__ from, char* __restrict__ to,
+                                                           unsigned long long count) {
+  constexpr Index<SMALL> runs = SIZE_A == 0 ? 1 : SIZE_A / FROM_VECTOR;
+  const auto total = static_cast<Index<SMALL>>(count);
   constexpr int batch = 4;
   const Index<SMALL> step = static_cast<Index<SMALL>>(gridDim.x) * THREADS;
   for (Index<SMALL> first = static_cast<Index<SMALL>>(blockIdx.x) * THREADS + threadIdx.x; first < total;
@@ -15,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) copy(const char* __restric
     for (int k = 0; k < batch; ++k) {
       const Index<SMALL> i = first + k * step;
       if (i >= total) continue;
-      const Index<SMALL> a = i % runs * FROM_VECTOR, rest = i / runs;
+      const Index<SMALL> a = (SIZE_A == 0 ? i : i % runs) * FROM_VECTOR, rest = SIZE_A == 0 ? 0 : i / runs;
       const auto c3 = rest % OUTER_3;
       const Offsets outer = outer_offsets(rest / OUTER_3);
       vectors[k].load(

@@ -38,11 +38,24 @@ bool convertible(DataType type) {
   }
 }
 
-// The dims over 1, slowest in the target first, those in one that both tensors walk with one stride.
+// Whether the first dim, of size 1, is as another batch's would be: the slowest in both tensors, with strides that
+// hinder no vector.
+bool is_a_batch_of_one(const TensorDesc& from, const TensorDesc& to) {
+  constexpr std::int64_t kMostVector = 16;
+  const auto slowest = [](const TensorDesc& desc) {
+    return desc.strides[0] % kMostVector == 0 && std::ranges::max(desc.strides) == desc.strides[0];
+  };
+  return from.dims.size() > 1 && from.dims[0] == 1 && slowest(from) && slowest(to) && from.elements() > 1;
+}
+
+// The dims over 1, slowest in the target first, those in one that both tensors walk with one stride. A batch of one is
+// a dim, too, so that its kernel is that of other batches.
 std::vector<Dim> merged_dims(const TensorDesc& from, const TensorDesc& to) {
   std::vector<Dim> dims;
   for (std::size_t i = 0; i < from.dims.size(); ++i) {
-    if (from.dims[i] > 1) dims.push_back({from.dims[i], from.strides[i], to.strides[i]});
+    if (from.dims[i] > 1 || (i == 0 && is_a_batch_of_one(from, to))) {
+      dims.push_back({from.dims[i], from.strides[i], to.strides[i]});
+    }
   }
   std::stable_sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.to > b.to; });
   std::vector<Dim> merged;
@@ -110,8 +123,8 @@ Access access_of(const TensorDesc& desc, const LayoutDesign& design, std::int64_
   return in_tile > in_runs ? Access{in_tile, true} : Access{in_runs, false};
 }
 
-void set_dim(Constants& constants, const std::string& name, const Dim& dim) {
-  constants.set(name, dim.size).set("FROM_" + name, dim.from).set("TO_" + name, dim.to);
+void set_strides(Constants& constants, const std::string& name, const Dim& dim) {
+  constants.set("FROM_" + name, dim.from).set("TO_" + name, dim.to);
 }
 
 }  // namespace
@@ -153,8 +166,8 @@ Result<LayoutDesign> layout_design(const TensorDesc& from, const TensorDesc& to,
              aligned(to, vector, design.outer, &Dim::to);
     };
     design.from_vector = design.to_vector = widest_vector(wide, fits);
-    const std::int64_t vectors = da.size / design.from_vector * outer_size;
-    design.blocks = std::clamp<std::int64_t>((vectors + kThreads * 4 - 1) / (kThreads * 4), 1,
+    design.count = da.size / design.from_vector * outer_size;
+    design.blocks = std::clamp<std::int64_t>((design.count + kThreads * 4 - 1) / (kThreads * 4), 1,
                                              std::int64_t{std::max(device.sm_count, 1)} * 64);
     return design;
   }
@@ -191,13 +204,18 @@ KernelRequest layout_request(const TensorDesc& from, const TensorDesc& to, const
   constants.set("FROM_BYTES", static_cast<int>(size_of(from.type))).set("TO_BYTES", static_cast<int>(size_of(to.type)));
   constants.set("THREADS", kThreads);
   constants.set("SMALL", from.elements() < kSmall);
-  constants.set("SIZE_A", design.a.size).set("SIZE_B", design.b.size);
+  const bool flat = !design.transposed && design.outer.empty();
+  constants.set("SIZE_A", flat ? 0 : design.a.size).set("SIZE_B", flat ? 0 : design.b.size);
   constants.set("FROM_STRIDE_A", design.a.from).set("TO_STRIDE_A", design.a.to);
   constants.set("FROM_STRIDE_B", design.b.from).set("TO_STRIDE_B", design.b.to);
-  // The kernels' first outer dim is the slowest, and those that are missing have one position.
-  std::vector<Dim> outer(kMostOuter + (design.transposed ? 0 : 1) - design.outer.size(), Dim{});
-  outer.insert(outer.end(), design.outer.begin(), design.outer.end());
-  for (std::size_t i = 0; i < outer.size(); ++i) set_dim(constants, fmt::format("OUTER_{}", i), outer[i]);
+  // Those that are missing have one position. The size of the slowest is in no text.
+  std::vector<Dim> outer = design.outer;
+  outer.resize(kMostOuter + (design.transposed ? 0 : 1));
+  for (std::size_t i = 0; i < outer.size(); ++i) {
+    const std::string name = fmt::format("OUTER_{}", i);
+    if (i > 0) constants.set(name, outer[i].size);
+    set_strides(constants, name, outer[i]);
+  }
   constants.set("TILE_A", design.tile_a).set("TILE_B", design.tile_b);
   constants.set("FROM_VECTOR", design.from_vector).set("TO_VECTOR", design.to_vector);
   constants.set("FROM_DENSE", design.from_dense).set("TO_DENSE", design.to_dense);
@@ -227,6 +245,7 @@ Result<std::vector<LayoutConversion>> LayoutConversion::make_all(std::span<const
     CONVOY_TRY(made.kernel_, made.module_->kernel(design.transposed ? "transpose" : "copy"));
     made.shape_.grid.x = static_cast<unsigned>(design.blocks);
     made.shape_.block.x = kThreads;
+    made.count_ = static_cast<std::uint64_t>(design.count);
     if (target_sms > 0) CONVOY_CHECK(keep_within(device.ordinal, target_sms, made.kernel_, made.shape_));
   }
   return all;
@@ -242,7 +261,8 @@ Result<LayoutConversion> LayoutConversion::make(const TensorDesc& from, const Te
 Result<void> LayoutConversion::enqueue(const void* from, void* to, CUstream stream) const {
   if (module_ == nullptr) return {};
   CONVOY_CHECK(make_current(ordinal_));
-  void* arguments[] = {&from, &to};
+  std::uint64_t count = count_;  // the transposing kernel reads none
+  void* arguments[] = {&from, &to, &count};
   return launch(kernel_, shape_, arguments, stream);
 }
 

@@ -3,6 +3,7 @@
 // for the two descriptions, through the disk cache, and moves every element once each way.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,7 @@ struct LayoutDesign {
   int from_vector = 1, to_vector = 1;         // elements of an access
   bool from_dense = false, to_dense = false;  // a tile is one run in the source, in the target
   std::int64_t blocks = 0;
+  std::int64_t count = 0;  // of vectors, where not transposed
 };
 
 class LayoutConversion {
@@ -53,6 +55,7 @@ class LayoutConversion {
   std::shared_ptr<const Module> module_;  // null: there is nothing to move
   Kernel kernel_;
   Launch shape_;
+  std::uint64_t count_ = 0;
   std::size_t code_bytes_ = 0;
 };
 

@@ -6,7 +6,10 @@
 
 #include <atomic>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "device/cuda/device.h"
@@ -14,8 +17,10 @@
 #include "device/cuda/nvrtc.h"
 #include "device/cuda/stream.h"
 #include "engines/cuda/testing/described.h"
+#include "engines/cuda/testing/host_kernel.h"
 #include "engines/cuda/testing/on_a_gpu.h"
 #include "engines/testing/conv_data.h"
+#include "generate/testing/host_library.h"
 
 namespace convoy::cuda {
 namespace {
@@ -181,6 +186,91 @@ TEST(LayoutKernels, Compile) {
       EXPECT_NE(compiled->log.find(" 0 bytes spill stores"), std::string::npos) << text_of(cases[i]) << compiled->log;
     }
   });
+}
+
+TEST(LayoutKernels, KnowNoBatch) {
+  const auto text = [](const TensorDesc& from, const TensorDesc& to) {
+    return layout_request(from, to, design_of(from, to), 90).constants;
+  };
+  for (const Dims& dims : {Dims{1, 3, 224, 224}, Dims{1, 64, 56, 56}, Dims{1, 512, 8, 8}, Dims{1, 16, 4, 14, 14}}) {
+    for (const DataType type : {DataType::f32, DataType::f16}) {
+      std::set<std::string> transposing, copying, back;
+      for (const std::int64_t batch : {1, 2, 3, 8, 32, 128}) {
+        Dims of_batch = dims;
+        of_batch[0] = batch;
+        const TensorDesc planes = nchw(type, of_batch), pixels = nhwc(DataType::f16, of_batch);
+        transposing.insert(text(planes, pixels));
+        back.insert(text(pixels, planes));
+        copying.insert(text(nhwc(DataType::f32, of_batch), pixels));
+      }
+      EXPECT_EQ(transposing.size(), 1U) << to_string(dims);
+      EXPECT_EQ(back.size(), 1U) << to_string(dims);
+      EXPECT_EQ(copying.size(), 1U) << to_string(dims);
+    }
+  }
+  // One image's vectors are no shorter than they were where another batch's would be.
+  EXPECT_EQ(design_of(nhwc(DataType::f16, {1, 8, 3, 5}), nhwc(DataType::f16, {1, 8, 3, 5})).from_vector, 8);
+  EXPECT_EQ(design_of(nchw(DataType::f16, {1, 8, 3, 8}), nhwc(DataType::f16, {1, 8, 3, 8})).to_vector, 8);
+}
+
+// Of one batch's kernel, run for that and others: on the processor.
+TEST(LayoutKernels, WriteWhatCopyTensorDoes) {
+  if (const std::string none = generate::no_host_compiler(); !none.empty()) GTEST_SKIP() << "skipped: " << none;
+  const auto view = [](TensorDesc desc) {
+    for (std::int64_t& stride : desc.strides) stride *= 2;
+    return desc;
+  };
+  const std::vector<std::function<Case(std::int64_t)>> kinds = {
+      [](std::int64_t n) {
+        return Case{nchw(DataType::f32, {n, 3, 8, 24}), nhwc(DataType::f16, {n, 3, 8, 24})};
+      },
+      [](std::int64_t n) {
+        return Case{nhwc(DataType::f16, {n, 48, 4, 5}), nchw(DataType::f32, {n, 48, 4, 5})};
+      },
+      [](std::int64_t n) {
+        return Case{nhwc(DataType::f32, {n, 16, 3, 5}), nhwc(DataType::f16, {n, 16, 3, 5})};
+      },
+      [&](std::int64_t n) {
+        return Case{view(nhwc(DataType::f32, {n, 7, 3, 5})), nhwc(DataType::f32, {n, 7, 3, 5})};
+      },
+      [&](std::int64_t n) {
+        return Case{nchw(DataType::f16, {n, 5, 2, 3, 4}), view(nhwc(DataType::f16, {n, 5, 2, 3, 4}))};
+      },
+      [](std::int64_t n) {
+        return Case{nchw(DataType::f32, {1, 5, n}), nchw(DataType::f16, {1, 5, n})};
+      },
+  };
+  for (const auto& kind : kinds) {
+    std::map<std::string, testing::HostKernel> kernels;
+    for (const std::int64_t batch : {1, 2, 5}) {
+      const auto& [from, to] = kind(batch);
+      const LayoutDesign design = design_of(from, to);
+      const KernelRequest request = layout_request(from, to, design, 90);
+      const char* const name = design.transposed ? "transpose" : "copy";
+      if (!kernels.contains(request.constants)) {
+        auto compiled = testing::HostKernel::compile(*program_source(request), name);
+        ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+        kernels.emplace(request.constants, *compiled);
+      }
+      const auto bytes = static_cast<std::size_t>(to.bytes());
+      std::vector<std::byte> source(static_cast<std::size_t>(from.bytes())), expected(bytes, std::byte{0xFF});
+      Random random(static_cast<std::uint64_t>(batch));
+      convoy::testing::fill_tensor(from, source.data(), random, Fill::normal, 200);
+      copy_tensor(from, source.data(), to, expected.data());
+      for (const bool backwards : {false, true}) {
+        std::vector<std::byte> found(bytes, std::byte{0xFF});
+        const void* in = source.data();
+        void* out = found.data();
+        auto count = static_cast<std::uint64_t>(design.count);
+        void* const arguments[] = {&in, &out, &count};
+        Launch shape;
+        shape.grid.x = static_cast<unsigned>(design.blocks);
+        shape.block.x = 256;
+        ASSERT_TRUE(kernels.at(request.constants).run(arguments, shape, backwards));
+        EXPECT_EQ(found, expected) << text_of({from, to});
+      }
+    }
+  }
 }
 
 using LayoutOnGpu = testing::OnAGpu;

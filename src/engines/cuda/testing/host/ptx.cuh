@@ -12,7 +12,7 @@
 #define Index KernelIndex  // axis.cuh's
 #undef __launch_bounds__
 #define __launch_bounds__(...)
-#define __align__(bytes) alignas(bytes)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __host__
 
 alignas(1024) static char dynamic_shared[232448];
@@ -28,7 +28,7 @@ struct float4 {
 } __attribute__((aligned(16)));
 static struct { unsigned x; } gridDim;
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-using std::isinf, std::isnan, std::max;
+using std::isinf, std::isnan, std::max, std::min;
 static inline long long __double_as_longlong(double v) {
   long long bits;
   std::memcpy(&bits, &v, sizeof bits);
