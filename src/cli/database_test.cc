@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "cli/testing/command.h"
@@ -215,7 +217,20 @@ TEST_F(Database, MeasurementsAreForgottenByNameAndClearedOnDemand) {
   in_child_ = [] { ::dup2(::open("/dev/null", O_RDONLY), 0); };
   expect_error({"db", "clear"}, 2, "--yes is needed");
   EXPECT_EQ(run_json({"db", "clear", "--dry-run"}, 0)["dropped"], dropped["left"]);
-  EXPECT_EQ(run_json({"db", "clear", "--yes"}, 0)["left"], 0);
+
+  // A plan that tune kept would go on being used.
+  const std::filesystem::path database = run_json({"db", "path"}, 0)["path"].get<std::string>();
+  const std::filesystem::path folder = std::filesystem::path(database).replace_extension("plans");
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "1-2.plan") << "convoy-plan 1\n";
+  std::ofstream(folder / "mine.txt") << "not Convoy's\n";
+  EXPECT_EQ(run_json({"db", "path"}, 0)["plans"], 1);
+  EXPECT_EQ(run_json({"db", "clear", "--dry-run"}, 0)["plans"], 1);
+  EXPECT_TRUE(std::filesystem::exists(folder / "1-2.plan"));
+  const Finished cleared = run({"db", "clear", "--yes"});
+  EXPECT_NE(cleared.out.find("and 1 plan that tune kept; 0 left"), std::string::npos) << cleared.out;
+  EXPECT_FALSE(std::filesystem::exists(folder / "1-2.plan"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "mine.txt"));
   EXPECT_EQ(run_json({"db", "path"}, 0)["measurements"], 0);
 }
 

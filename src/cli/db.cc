@@ -47,7 +47,13 @@ Result<int> show_path(const Program& program, const DbFlags&) {
                             report::bytes(static_cast<double>(bytes)), info.schema_version, info.journal,
                             info.measurements, info.problems, info.devices, info.devices == 1 ? "" : "s"));
     if (!info.remark.empty()) program.say(info.remark);
-    json.update({{"bytes", bytes},
+    const auto plans = kept_plan_files().size();
+    if (plans > 0) {
+      program.say(
+          fmt::format("{} plan{} that convoy tune kept: {}", plans, plans == 1 ? "" : "s", kept_plans_folder()));
+    }
+    json.update({{"plans", plans},
+                 {"bytes", bytes},
                  {"schema_version", info.schema_version},
                  {"journal", info.journal},
                  {"remark", info.remark},
@@ -287,9 +293,7 @@ void add_db(Parser app, Program& program) {
   begin(exported, Subject::output);
   exported.add_option("-o,--output", flags->output, "The file to write (default: standard output)").type_name("FILE");
   Parser imported =
-      add("import",
-          "Take in what export wrote; of two measurements of the same the better attested "
-          "one stays",
+      add("import", "Take in what export wrote; where both have the same measurement, the better attested one stays",
           "import tuned.jsonl", [](const Program& p, const DbFlags& f) { return take_in(p, f, records_of_export); });
   Parser merged = add("merge", "Take in other tuning databases, by the same rule", "merge other/tuning.db",
                       [](const Program& p, const DbFlags& f) { return take_in(p, f, records_of_database); });
@@ -318,7 +322,7 @@ void add_db(Parser app, Program& program) {
       add("forget", "Drop the measurements of some problems or engines", "forget --problem '*3x3*' --dry-run",
           [](const Program& p, const DbFlags& f) { return forget_records(p, f.forget); });
   add_filter(forgotten, flags->forget.filter);
-  Parser cleared = add("clear", "Drop every measurement", "clear --dry-run",
+  Parser cleared = add("clear", "Drop every measurement, and the plans that convoy tune kept", "clear --dry-run",
                        [](const Program& p, const DbFlags& f) { return clear_records(p, f.forget); });
   cleared.add_flag("-y,--yes", flags->forget.yes, "Do not ask: needed where there is no terminal");
   for (const Parser dropping : {forgotten, cleared}) {

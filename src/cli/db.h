@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
@@ -40,6 +41,9 @@ struct ForgetFlags {
 };
 Result<int> forget_records(const Program& program, const ForgetFlags& flags);
 Result<int> clear_records(const Program& program, const ForgetFlags& flags);
+
+// The files of plans that convoy tune kept beside the database.
+std::vector<std::filesystem::path> kept_plan_files();
 
 // How many of the records speak for this machine and build, on its processor or a GPU of it, and of what the others
 // are.
