@@ -141,7 +141,7 @@ TEST_F(PlanCommand, KeepsALimitOnActivations) {
   const Finished kept = plan({"--activation-limit", limit, "--exact", "-o", path("kept.plan")});
   ASSERT_EQ(kept.exit_code, 0) << kept.err;
   EXPECT_NE(kept.err.find("activations: " + limit + " bytes of " + limit), std::string::npos) << kept.err;
-  EXPECT_NE(kept.err.find("no other layouts within take less (prices: "), std::string::npos) << kept.err;
+  EXPECT_NE(kept.err.find("no other layouts within the limits take less (prices: "), std::string::npos) << kept.err;
   EXPECT_EQ(bytes_of("kept.plan"), bytes);
   const Finished none = plan({"--activation-limit", "100K"});
   EXPECT_EQ(none.exit_code, 4);

@@ -329,9 +329,10 @@ class MemorySearch {
     }
     const std::string_view others = goal_.weight_limit ? "layouts and engines" : "layouts";
     const double gap = found.seconds - within.seconds_bound;
-    result.proof += gap <= 1e-6 * found.seconds ? fmt::format("; no other {} within take less", others)
-                                                : fmt::format("; others within take {:.4g} us or more, {:.2g}% less",
-                                                              within.seconds_bound * 1e6, 100 * gap / found.seconds);
+    result.proof += gap <= 1e-6 * found.seconds
+                        ? fmt::format("; no other {} within the limits take less", others)
+                        : fmt::format("; none within the limits takes less than {:.4g} us ({:.2g}% less)",
+                                      within.seconds_bound * 1e6, 100 * gap / found.seconds);
     if (!within.prices.empty()) result.proof += " (prices: " + within.prices + ")";
     if (found.choice != fastest_.choice) {
       result.proof +=
