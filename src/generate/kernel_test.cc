@@ -115,8 +115,24 @@ TEST(Kernels, ServeBatchesOfAllSizes) {
     whole.loads[0].place.coordinates[1] = Coordinate::of(2);
     whole.folds = {{of(Function::add), 0, itself(), {}}};
     whole.stores[0].value = itself(1);
+    // Tensors of more dims than there are positions, and of fewer.
+    const TensorDesc pixel = TensorDesc::packed(DataType::f16, {batch, 40, 1, 1});
+    const TensorDesc flat = TensorDesc::packed(DataType::f16, {batch, 40});
+    Computation pooled = copy_of(flat, flat), flattened = copy_of(flat, flat), spread = copy_of(pixel, pixel);
+    pooled.folded = {24, 32};
+    pooled.loads[0].place = {y, {Coordinate::of(0), Coordinate::of(1), Coordinate::of(2), Coordinate::of(3)}};
+    pooled.stores[0].place = {pixel, {Coordinate::of(0), Coordinate::of(1), Coordinate::at(0), Coordinate::at(0)}};
+    pooled.folds = {{of(Function::add), 0, itself(), {}}};
+    pooled.stores[0].value = itself(1);
+    flattened.loads[0].place = pooled.stores[0].place;
+    spread.loads[0].place = {flat, {Coordinate::of(0), Coordinate::of(1)}};
+    for (Computation* const each : {&pooled, &flattened, &spread}) {
+      if (batch > 1) continue;  // dims of one position have no coordinate
+      for (Subscript* const place : {&each->loads[0].place, &each->stores[0].place})
+        place->coordinates[0] = Coordinate::at(0);
+    }
     std::vector<std::string> found;
-    for (const Computation& each : {copy_of(x, y), scaled, window, rows, gated, whole}) {
+    for (const Computation& each : {copy_of(x, y), scaled, window, rows, gated, whole, pooled, flattened, spread}) {
       const auto kernel = write_kernel(each, "kernel");
       EXPECT_TRUE(kernel.ok()) << kernel.error().message;
       found.insert(found.end(), {kernel->schedule, kernel->text});

@@ -83,8 +83,8 @@ Result<Access> access_of(const Computation& computation, const Subscript& place,
   const TensorDesc& tensor = place.tensor;
   std::vector<std::vector<std::int32_t>>& tables = lowered.tables;
   // Of one image, what looks as if it were the same for all of a batch is most likely that image's.
-  const bool one_image = !computation.kept.empty() && computation.kept[0] == 1 &&
-                         tensor.dims.size() == computation.kept.size() && tensor.dims[0] == 1;
+  const bool one_image =
+      !computation.kept.empty() && computation.kept[0] == 1 && !tensor.dims.empty() && tensor.dims[0] == 1;
   if (tensor.channel_block > 1) return Error{ErrorCode::unsupported, "channels in blocks: no kernel is generated"};
   if (tensor.type > DataType::boolean || tensor.type == DataType::f8_e4m3 || tensor.type == DataType::f8_e5m2) {
     return Error{ErrorCode::unsupported, fmt::format("type {}: no kernel is generated", name_of(tensor.type))};
