@@ -41,9 +41,9 @@ Seen seen_in(const std::string& folder) {
   if (!seen.versions.empty()) return seen;
   if (loaded.empty()) {
     seen.why_not =
-        "none of its processes had a libcudnn in it when it ended. A process that is ended by a signal does not say, "
-        "one that LD_PRELOAD does not reach can't: another user's (setuid), one in a container, one that was started "
-        "without the environment or is linked statically";
+        "none of its processes had a libcudnn in it when it ended. Not counted are processes that a signal ended, and "
+        "those that LD_PRELOAD does not reach: another user's (setuid), in a container, started without the "
+        "environment, or linked statically";
     return seen;
   }
   std::sort(loaded.begin(), loaded.end());
@@ -51,9 +51,10 @@ Seen seen_in(const std::string& folder) {
   for (std::size_t i = 0; i < std::min(loaded.size(), kShown); ++i) seen.why_not += (i > 0 ? "; " : "") + loaded[i];
   if (loaded.size() > kShown) seen.why_not += fmt::format("; and {} more", loaded.size() - kShown);
   seen.why_not +=
-      ", and called none of the functions that are seen (its backend API and the older interface's convolutions). Not "
-      "seen is what calls them from a library that was opened with RTLD_DEEPBIND or linked with -Bsymbolic, or looks "
-      "them up by dlvsym, or by dlsym where the process has cuDNN from two folders";
+      ", and called none of the functions that Convoy sees (cuDNN's backend API and the older interface's "
+      "convolutions). "
+      "Convoy does not see calls from a library that was opened with RTLD_DEEPBIND or linked with -Bsymbolic, nor "
+      "functions that are looked up by dlvsym, or by dlsym where the process has cuDNN from two folders";
   return seen;
 }
 
