@@ -74,6 +74,11 @@ std::optional<KernelImage> CodeCache::find(const CodeKey& key) const {
   return image;
 }
 
+bool CodeCache::has(const CodeKey& key) const {
+  std::error_code error;
+  return !folder_.empty() && fs::exists(file_of(key), error);
+}
+
 void CodeCache::keep(const CodeKey& key, const KernelImage& image) const {
   if (folder_.empty() || image.size() > kMostImageBytes) return;
   std::error_code error;

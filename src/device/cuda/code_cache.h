@@ -27,6 +27,8 @@ class CodeCache {
   explicit CodeCache(std::filesystem::path folder, std::int64_t most_bytes = 256 << 20);
 
   std::optional<KernelImage> find(const CodeKey& key) const;
+  // Whether there is a file, which may be damaged.
+  bool has(const CodeKey& key) const;
   void keep(const CodeKey& key, const KernelImage& image) const;
   const std::filesystem::path& folder() const { return folder_; }
 

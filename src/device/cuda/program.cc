@@ -151,6 +151,14 @@ Result<Compilation> compile_program(const ProgramSource& source, bool verbose) {
   return result;
 }
 
+bool is_kept(const ProgramSource& source) {
+  if (code_cache().folder().empty()) return true;
+  const auto api = nvrtc();
+  if (!api.ok()) return true;
+  const auto target = target_for(**api, source.architecture);
+  return !target.ok() || code_cache().has(code_key(source, options_text(**api, *target)));
+}
+
 Result<KernelImage> program_image(const ProgramSource& source) {
   CONVOY_TRY(const NvrtcApi* api, nvrtc());
   CONVOY_TRY(const Target target, target_for(*api, source.architecture));

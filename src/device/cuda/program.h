@@ -33,6 +33,9 @@ struct Compilation {
 // Compiles, whatever the cache holds. The error has the source's name and the compiler's log.
 Result<Compilation> compile_program(const ProgramSource& source, bool verbose = false);
 
+// Whether the disk cache has it, or there is none to keep it in.
+bool is_kept(const ProgramSource& source);
+
 // From the disk cache (code_cache.h) where it is there, and else compiled and kept; once where several threads ask for
 // the same at a time.
 Result<KernelImage> program_image(const ProgramSource& source);

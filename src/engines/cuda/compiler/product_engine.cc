@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/notes.h"
+#include "engines/cuda/compiler/ahead.h"
 
 namespace convoy::cuda {
 namespace {
@@ -53,6 +55,22 @@ std::vector<ProductTile> ProductEngine::tiles(const ConvProblem& problem, const 
   return tiles;
 }
 
+std::vector<KernelRequest> ProductEngine::of_other_batches(const ConvProblem& problem, const CudaDevice& device) const {
+  const auto request_of = [&](const ConvProblem& each) {
+    return planned(each, tiles(each, device).front(), device, 0).kernels[0].request;
+  };
+  std::set<std::string> known{request_of(problem).constants};
+  std::vector<KernelRequest> requests;
+  for (const std::int64_t batch : {32, 1, 8, 128}) {
+    ConvProblem other = problem;
+    other.x.dims[0] = other.y.dims[0] = batch;
+    if (check(other, {.cuda = device})) continue;
+    KernelRequest request = request_of(other);
+    if (known.insert(request.constants).second) requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
 ProductTile ProductEngine::tile_of(const KnobValues& values) const {
   return *std::ranges::find(all_, values, [](const ProductTile& tile) { return configuration_of(tile); });
 }
@@ -89,8 +107,15 @@ double ProductEngine::predict_seconds(const ConvProblem& problem, const KnobValu
 Result<std::unique_ptr<ConvPlan>> ProductEngine::plan(const ConvProblem& problem, const KnobValues& values,
                                                       const PlanRequest& request) const {
   const ProductTile tile = tile_for(problem, values, request);
-  return kernel_plan(problem, {info_.name, configuration_of(tile)}, notes(problem, values, request),
-                     planned(problem, tile, *request.cuda, request.target_sms), request);
+  PlannedKernels kernels = planned(problem, tile, *request.cuda, request.target_sms);
+  // Of a tile that is measured it isn't known yet whether it is taken.
+  const bool unmeasured = request.target_sms == 0 && tile == tiles(problem, *request.cuda).front();
+  const bool is_first = unmeasured && is_first_of_its_kind(kernels.kernels[0].request);
+  auto plan = kernel_plan(problem, {info_.name, configuration_of(tile)}, notes(problem, values, request),
+                          std::move(kernels), request);
+  // Another batch should find its kernels on disk.
+  if (is_first && plan.ok()) compile_ahead(of_other_batches(problem, *request.cuda));
+  return plan;
 }
 
 }  // namespace convoy::cuda

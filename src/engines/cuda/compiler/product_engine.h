@@ -37,6 +37,8 @@ class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames
   // Those that run, the one that is predicted to be fastest first.
   std::vector<ProductTile> tiles(const ConvProblem& problem, const CudaDevice& device) const;
   ProductTile tile_of(const KnobValues& values) const;
+  // The kernels of the tiles that batches of other usual sizes take unmeasured, the problem's own not among them.
+  std::vector<KernelRequest> of_other_batches(const ConvProblem& problem, const CudaDevice& device) const;
   // With `target_sms` (0: all) the kernel does its work with any grid, for keep_within().
   virtual PlannedKernels planned(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device,
                                  int target_sms) const = 0;
