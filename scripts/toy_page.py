@@ -1,4 +1,4 @@
-"""What toy-operator and toy-engine share: a copy of the sources to which a page's example is added as it stands there."""
+"""What toy-operator, toy-engine and toy-kernel share: a copy of the sources to which a page's example is added as it stands there."""
 import pathlib
 import re
 import subprocess
@@ -38,7 +38,8 @@ def main() -> None:
     add(folder / "docs" / name, folder)
     subprocess.run(["cmake", "--preset", "release"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     with open(folder / "build/build.log", "w+") as log:
-        if subprocess.run(["cmake", "--build", "build", "--target", "convoy"], cwd=folder, stdout=log, stderr=log).returncode:
+        target = sys.argv[3] if len(sys.argv) > 3 else "convoy"
+        if subprocess.run(["cmake", "--build", "build", "--target", target], cwd=folder, stdout=log, stderr=log).returncode:
             log.seek(0)
             sys.exit("".join(log.readlines()[-20:]))
 
