@@ -11,6 +11,7 @@
 #include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
 #include "ops/reduce/folds.h"
+#include "ops/short_lines.h"
 
 namespace convoy::ops {
 
@@ -81,28 +82,69 @@ struct Reduction {
   bool real = false;
 };
 
-void reduce_all(const ReduceLoops& loops, const FoldLoops& folds, Finish finish, DataType type, const void* x, void* y,
-                const ExecContext& context) {
-  constexpr std::int64_t kChunk = 1024;
-  const std::size_t size = size_of(type);
-  const std::int64_t terms = loops.reduced.elements();
-  const std::int64_t to_stride = loops.kept.inner_stride(0), from_stride = loops.kept.inner_stride(1);
-  parallel_for(context, loops.kept.elements(), terms, [&](std::int64_t begin, std::int64_t end) {
-    alignas(64) std::array<std::byte, kChunk * sizeof(double)> memory, results;
+struct Reducer {
+  ReduceLoops loops;
+  FoldLoops folds;
+  Finish finish;
+  DataType type;
+  std::vector<std::int64_t> line;  // where a line's elements lie, where short lines are gathered; else none
+
+  // y, from `at` on in steps, is what the folds of `count` lines finally are.
+  void write(const void* made, std::int64_t count, void* y, std::int64_t step) const {
+    const std::int64_t terms = loops.reduced.elements();
+    if (step == 1) return folds.finish(finish, made, count, terms, y);
+    alignas(64) std::array<std::byte, kChunk * sizeof(double)> results;
+    folds.finish(finish, made, count, terms, results.data());
+    const auto bytes = static_cast<std::int64_t>(size_of(type));
+    copy_rows(results.data(), bytes, y, step * bytes, count, bytes);
+  }
+
+  void run(const void* x, void* y, std::int64_t begin, std::int64_t end) const {
+    const std::size_t size = size_of(type);
+    const std::int64_t to_stride = loops.kept.inner_stride(0), from_stride = loops.kept.inner_stride(1);
+    alignas(64) std::array<std::byte, kChunk * sizeof(double)> memory;
     loops.kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
       for (std::int64_t start = 0; start < count; start += kChunk) {
         const std::int64_t n = std::min(kChunk, count - start);
         folds.start(memory.data(), n);
         take_in(folds, loops.reduced, type, at_element(x, at[1] + start * from_stride, size), from_stride, n,
                 memory.data());
-        void* const to = at_element(y, at[0] + start * to_stride, size);
-        folds.finish(finish, memory.data(), n, terms, to_stride == 1 ? to : results.data());
-        if (to_stride == 1) continue;
-        const auto bytes = static_cast<std::int64_t>(size);
-        copy_rows(results.data(), bytes, to, to_stride * bytes, n, bytes);
+        write(memory.data(), n, at_element(y, at[0] + start * to_stride, size), to_stride);
       }
     });
-  });
+  }
+
+  void run_gathered(const void* x, void* y, std::int64_t begin, std::int64_t end) const {
+    static constexpr std::int64_t kFirst = 0;
+    const std::size_t size = size_of(type);
+    const auto terms = static_cast<std::int64_t>(line.size());
+    const std::int64_t together = lines_together(loops.kept, size);
+    alignas(64) std::array<std::byte, kShortElements * sizeof(double)> lines;
+    alignas(64) std::array<std::byte, kShortLines * sizeof(double)> made, results;
+    each_short_lines(loops.kept, begin, end, lines_at_once(terms), [&](const LineStarts& starts) {
+      const std::int64_t n = starts.count;
+      gather_lines(size, x, {starts.of[1].data(), static_cast<std::size_t>(n)}, together, line, lines.data());
+      folds.start(made.data(), n);
+      folds.columns(lines.data(), n, terms, n, made.data());
+      if (starts.are_neighbours(0)) return write(made.data(), n, at_element(y, starts.of[0][0], size), 1);
+      folds.finish(finish, made.data(), n, terms, results.data());
+      scatter_lines(size, results.data(), {starts.of[0].data(), static_cast<std::size_t>(n)}, {&kFirst, 1}, y);
+    });
+  }
+
+ private:
+  static constexpr std::int64_t kChunk = 1024;
+};
+
+// Whether lines are found sooner one by one: few lie beside each other, and each is short or in several pieces. Of
+// exponentials each piece takes a logarithm.
+bool is_of_short_lines(const ReduceLoops& loops, Fold fold) {
+  constexpr std::int64_t kFew = 16, kShort = 64;
+  const std::int64_t beside = loops.kept.inner_size(), terms = loops.reduced.elements();
+  const bool in_pieces = terms > loops.reduced.inner_size(), apart = loops.kept.elements() > beside && beside < kFew;
+  if (fold != Fold::exponentials) return apart && terms <= kShort;
+  return loops.kept.elements() > 1 && terms <= kLongestShort &&
+         (apart || in_pieces || (loops.reduced.inner_stride(0) == 1 && terms <= kShort));
 }
 
 class Reduce final : public Operator {
@@ -131,12 +173,24 @@ class Reduce final : public Operator {
       return plan_of_copy(node, StridedCopy(size_of(x.type), y.dims, x.strides, y.strides));
     }
     const DataType type = inputs[0].desc.type;
+    Reducer reducer{
+        loops, fold_loops(request.cpu.isa, reduction_.fold, type, reduction_.real), reduction_.finish, type, {}};
+    if (is_of_short_lines(loops, reduction_.fold)) reducer.line = offsets_of(loops.reduced, 0);
     return make_plan(
         node,
-        [loops, type, finish = reduction_.finish,
-         folds = fold_loops(request.cpu.isa, reduction_.fold, type, reduction_.real)](
-            std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
-          reduce_all(loops, folds, finish, type, in[0], out[0], context);
+        [reducer = std::move(reducer)](std::span<const void* const> in, std::span<void* const> out,
+                                       const ExecContext& context) -> Result<void> {
+          const BroadcastLoop& kept = reducer.loops.kept;
+          const std::int64_t terms = reducer.loops.reduced.elements();
+          if (reducer.line.empty()) {
+            parallel_for(context, kept.elements(), terms,
+                         [&](std::int64_t begin, std::int64_t end) { reducer.run(in[0], out[0], begin, end); });
+            return {};
+          }
+          const std::int64_t run = kept.inner_size();  // runs stay whole
+          parallel_for(context, kept.elements() / run, terms * run, [&](std::int64_t begin, std::int64_t end) {
+            reducer.run_gathered(in[0], out[0], begin * run, end * run);
+          });
           return {};
         });
   }

@@ -1,4 +1,5 @@
 #include "ops/element.h"
+#include "ops/math_types.h"
 #include "ops/testing/operators.h"
 
 namespace convoy::ops {
@@ -91,6 +92,54 @@ TEST(Reduce, ExtremesOfColumnsOfIntegers) {
       expect_op(node_of("ReduceMin"), {x, longs({1}, {1})}, {tensor(type, {2, 1, columns}, smallest)});
     }
   }
+}
+
+// Lines of few elements, a few beside each other, more of them than are gathered at a time.
+TEST(Reduce, ManyShortLines) {
+  for (const std::int64_t beside : {1, 2, 3, 4, 8, 9}) {
+    constexpr std::int64_t kOuter = 611, kSize = 5;
+    const Dims dims = {kOuter, kSize, beside}, kept = {kOuter, 1, beside};
+    for (const DataType type :
+         {DataType::f32, DataType::f16, DataType::f64, DataType::s8, DataType::u8, DataType::s32, DataType::s64}) {
+      std::vector<double> values(static_cast<std::size_t>(kOuter * kSize * beside));
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7919 % 13);
+      std::vector<double> largest, sums, logarithms;
+      for (std::int64_t o = 0; o < kOuter; ++o) {
+        for (std::int64_t i = 0; i < beside; ++i) {
+          double top = 0, sum = 0, exponentials = 0;
+          for (std::int64_t k = 0; k < kSize; ++k) {
+            const double v = values[static_cast<std::size_t>((o * kSize + k) * beside + i)];
+            top = std::max(top, v);
+            sum += v;
+            exponentials += std::exp(v);
+          }
+          largest.push_back(top);
+          sums.push_back(sum);
+          logarithms.push_back(std::log(exponentials));
+        }
+      }
+      SCOPED_TRACE(std::string(name_of(type)) + ", beside " + std::to_string(beside));
+      const HostTensor x = tensor(type, dims, values), axis = longs({1}, {1});
+      expect_op(node_of("ReduceMax"), {x, axis}, {tensor(type, kept, largest)}, 0, 0);
+      expect_op(node_of("ReduceSum"), {x, axis}, {tensor(type, kept, sums)}, 0, 0);
+      if (contains(kMathFloats, type)) {
+        expect_op(node_of("ReduceLogSumExp"), {x, axis}, {tensor(type, kept, logarithms)}, 1e-5, 1e-3);
+      }
+    }
+  }
+}
+
+// Beside the largest nothing else counts, be it beyond what f32 holds.
+TEST(Reduce, ExponentialsOfIntegers) {
+  const HostTensor axis = longs({1}, {1});
+  constexpr double kBig = 2147483000, kWide = 9007199254740000;
+  expect_op(node_of("ReduceLogSumExp"),
+            {tensor(DataType::s32, {2, 3}, {kBig, 5, -kBig, -kBig, -kBig - 300, -kBig - 600}), axis},
+            {tensor(DataType::s32, {2, 1}, {kBig, -kBig})}, 0, 0);
+  expect_op(node_of("ReduceLogSumExp"), {longs({1, 2}, {kWide, kWide - 40}), axis}, {longs({1, 1}, {kWide})}, 0, 0);
+  std::vector<double> many(1500, 3);  // 3 + log(1500)
+  expect_op(node_of("ReduceLogSumExp"), {longs({1500, 1}, many), longs({1}, {0})}, {longs({1, 1}, {10})}, 0, 0);
+  expect_op(node_of("ReduceLogSumExp"), {longs({1, 1500}, many), axis}, {longs({1, 1}, {10})}, 0, 0);
 }
 
 TEST(Reduce, AxesLeftOut) {
