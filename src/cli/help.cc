@@ -68,7 +68,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string, CLI::AppF
 void add_help(Parser app) {
   // main has made "NAME --help" of it by now, so nothing is ever stored.
   static std::string name;
-  Parser command = app.add_subcommand("help", "Show what convoy or one of its subcommands takes",
+  Parser command = app.add_subcommand("help", "Show the subcommands, or the options of one",
                                       "Example:\n  convoy help run\n  convoy help db show");
   command.add_option("subcommand", name, "Its name, or names: db show (default: all of them, a line each)");
 }

@@ -141,16 +141,18 @@ void add_report(Parser app, Program& program) {
       .range(1, 100000)
       .capture_default_str();
   command
-      .add_option("--peer", flags->network.peers, "What a run takes in another program, to be shown beside: ort=12.3ms")
+      .add_option("--peer", flags->network.peers,
+                  "Of a network: how long a run takes in another program, to be shown beside: ort=12.3ms")
       .type_name("NAME=TIME")
       .allow_extra_args(false);
   begin(command, Subject::output);
   command
       .add_option("--node,--problem", flags->nodes,
-                  "One layer, all three passes, every algorithm: its number in the report, or a glob for its problem "
+                  "Of a record: one layer, all three passes, every algorithm: its number in the report, or a glob for "
+                  "its problem "
                   "string")
       .type_name("NODE");
-  command.add_option("--top", flags->top, "Show so many convolutions (default 30; 0: all)")
+  command.add_option("--top", flags->top, "Of a record: show so many convolutions (default 30; 0: all)")
       .type_name("N")
       .range(0, 1'000'000'000);
   command
@@ -159,17 +161,19 @@ void add_report(Parser app, Program& program) {
       .type_name("FILE");
   command.add_option("--html", flags->pages, "Write it as a page that needs no other file").type_name("FILE");
   command
-      .add_option("--diagnose", flags->diagnosis,
-                  "Say why descriptors and plans failed; FOLDER gets a PyTorch script for each such convolution")
+      .add_option(
+          "--diagnose", flags->diagnosis,
+          "Of a record: say why descriptors and plans failed; FOLDER gets a PyTorch script for each such convolution")
       .type_name("FOLDER");
   command
-      .add_option(
-          "--twins", flags->twins,
-          "Write the problems that have to be tuned before the times with every tensor NCHW or channels_last are known")
+      .add_option("--twins", flags->twins,
+                  "Of a record: write the problems that have to be tuned before the times with every tensor NCHW or "
+                  "channels_last are known")
       .type_name("FILE");
   command
       .add_option("--copy-rate", flags->copy_gigabytes,
-                  "GB/s that the GPU reads and writes in a copy: for the cost of conversions (default: where it is "
+                  "Of a record: GB/s that the GPU reads and writes in a copy: for the cost of conversions (default: "
+                  "where it is "
                   "known)")
       .type_name("GB/S")
       .positive();

@@ -283,7 +283,7 @@ void add_run(Parser app, Program& program) {
       .type_name("FILE");
   begin(command, Subject::output);
   command.add_flag("--verbose", flags->verbose,
-                   "Print every step, what runs it, what it takes, its share and its speed");
+                   "Print every step, what runs it, how long it takes, its share and its speed");
   command
       .add_option("--node", flags->nodes,
                   "Print only steps whose name or problem string matches a list of globs, or the convolutions of this "

@@ -332,7 +332,7 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
 }  // namespace
 
 void add_tune(Parser app, Program& program) {
-  Parser command = add_subcommand(app, "tune", "Measure the engines and remember what they take",
+  Parser command = add_subcommand(app, "tune", "Measure how long the engines take, and remember it",
                                   "  convoy tune zoo:resnet18 --budget 60\n"
                                   "  convoy tune problems/resnet50.txt --threads 1 --all-knobs\n"
                                   "  convoy tune model.onnx -o model.rules\n"

@@ -208,8 +208,8 @@ class Choosing {
       const double off = plan.predicted_seconds / plan.undisturbed_seconds - 1;
       if (std::abs(off) > kFarOff) {
         result_.remarks.push_back(
-            fmt::format("{}: its lines cost {:.4g} us together, an undisturbed run takes {:.4g} us: {:+.0f}%", plan.how,
-                        plan.predicted_seconds * 1e6, plan.undisturbed_seconds * 1e6, 100 * off));
+            fmt::format("{}: the costs of its lines add up to {:.4g} us, an undisturbed run takes {:.4g} us: {:+.0f}%",
+                        plan.how, plan.predicted_seconds * 1e6, plan.undisturbed_seconds * 1e6, 100 * off));
       }
     }
     return {};
