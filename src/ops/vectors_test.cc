@@ -485,6 +485,56 @@ TEST(Vectors, BatchNormalizationOfHalves) {
   }
 }
 
+TEST(Vectors, BatchNormalizationWithStatisticsOfItsType) {
+  for (const DataType type : kFloatTypes) {
+    const auto channels = [&](double low, double high) { return spread_tensor(type, {1100}, low, high); };
+    expect_as_portable(
+        node_of("BatchNormalization", {}, 15),
+        {spread_tensor(type, {2, 1100}, -3, 5), channels(0.5, 2), channels(-1, 1), channels(-3, 3), channels(0.1, 4)},
+        step_of(type), 1e-6);
+  }
+}
+
+// Rows of few elements, more of them than are taken at a time, with a constant one, infinities and a NaN among them.
+TEST(Vectors, NormalizationsOfShortRows) {
+  for (const DataType type : kFloatTypes) {
+    for (const std::int64_t size : {1, 2, 3, 7, 12, 13}) {
+      SCOPED_TRACE(std::string(name_of(type)) + ", " + std::to_string(size));
+      const auto filled = [&](const Dims& dims) {
+        const std::int64_t count = TensorDesc::packed(type, dims).elements();
+        std::vector<double> values = spread(count, -3, 5);
+        std::fill_n(values.begin(), size, 1.25);
+        values[static_cast<std::size_t>(size * 3)] = kInfinity;
+        values[static_cast<std::size_t>(size * 5)] = kNan;
+        return tensor(type, dims, values);
+      };
+      const auto vector = [&](std::int64_t count, double low, double high) {
+        return spread_tensor(type, {count}, low, high);
+      };
+      // With interleaved channels a constant row loses what its elements and their mean are multiplied by.
+      const double relative = 2 * step_of(type), absolute = type == DataType::f32 ? 2e-5 : step_of(type);
+      const auto check = [&](const NodeDesc& node, const std::vector<HostTensor>& inputs) {
+        expect_as_portable(node, inputs, relative, absolute);
+      };
+      const HostTensor rows = filled({1300, size}), images = filled({260, 6, size});
+      check(node_of("LayerNormalization", {}, 17), {rows, vector(size, 0.5, 2), vector(size, -1, 1)});
+      check(node_of("LayerNormalization", {}, 17), {rows, vector(size, 0.5, 2)});
+      check(node_of("RMSNormalization", {}, 23), {rows, vector(size, 0.5, 2)});
+      check(node_of("InstanceNormalization"), {images, vector(6, 0.5, 2), vector(6, -1, 1)});
+      for (const std::int64_t groups : {2, 3, 6}) {
+        const Attributes in_groups = {{"num_groups", groups}};
+        check(node_of("GroupNormalization", in_groups, 21), {images, vector(6, 0.5, 2), vector(6, -1, 1)});
+        check(node_of("GroupNormalization", in_groups, 18), {images, vector(groups, 0.5, 2), vector(groups, -1, 1)});
+      }
+      const HostTensor maps = filled({200, 3, size, 4}), usual = spread_tensor(type, {5, 9, size, 40}, -3, 5);
+      for (const Ints& axes : {Ints{1}, Ints{2}, Ints{3}, Ints{1, 3}, Ints{0, 2}, Ints{1, 2, 3}}) {
+        check(node_of("MeanVarianceNormalization", {{"axes", axes}}), {maps});
+        check(node_of("MeanVarianceNormalization", {{"axes", axes}}), {usual});
+      }
+    }
+  }
+}
+
 TEST(Vectors, AVectorTimesTheRowsOfAMatrix) {
   for (const DataType type : kFloatTypes) {
     for (const Dims& dims : {Dims{1, 1}, Dims{3, 7}, Dims{4, 16}, Dims{10, 100}, Dims{1030, 33}}) {

@@ -144,6 +144,26 @@ struct Blocked {
   }
 };
 
+// What channels' elements are multiplied by and what is added to them, in f64 and rounded once; in[1] to in[4] are of
+// T.
+template <class T>
+void affines(std::span<const void* const> in, std::int64_t count, double epsilon, float* scale, float* shift) {
+  RowBuffer buffers[4];
+  for (std::int64_t first = 0; first < count; first += kRowChunk) {
+    const std::int64_t n = std::min(kRowChunk, count - first);
+    const float* given[4];
+    for (int k = 0; k < 4; ++k) {
+      given[k] = load_row(true, static_cast<const T*>(in[k + 1]) + first, 1, n, buffers[k].data());
+    }
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double a = static_cast<double>(given[0][i]) / std::sqrt(static_cast<double>(given[3][i]) + epsilon);
+      scale[first + i] = static_cast<float>(a);
+      shift[first + i] = static_cast<float>(static_cast<double>(given[1][i]) - static_cast<double>(given[2][i]) * a);
+    }
+  }
+}
+
 class BatchNormalization final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -197,6 +217,8 @@ class BatchNormalization final : public Operator {
     const RowFunctions* const rows = row_functions(request.cpu.isa);
     std::vector<DataType> types;
     for (int i = 1; i < 5; ++i) types.push_back(inputs[i].desc.type);
+    const bool floats = rows != nullptr && each == 1 && x.type != DataType::f64 && !p.training &&
+                        std::ranges::count(types, x.type) == 4;
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       using C = Compute<T>;
       // The workspace: mean and variance of the batch in double, then scale and shift.
@@ -214,7 +236,10 @@ class BatchNormalization final : public Operator {
             if (p.training) {
               batch_moments(moments, static_cast<const T*>(in[0]), moments.elements(), count, mean, variance);
             }
-            for (std::int64_t i = 0; i < count; ++i) {
+            if constexpr (std::is_same_v<C, float>) {
+              if (floats) affines<T>(in, count, p.epsilon, scale, shift);
+            }
+            for (std::int64_t i = 0; !floats && i < count; ++i) {
               const double m = p.training ? mean[i] : given(3, i);
               const double v = p.training ? variance[i] : given(4, i);
               const double a = given(1, i) / std::sqrt(v + p.epsilon);

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "ops/math_types.h"
+#include "ops/norm/short_rows.h"
 #include "ops/operator_row.h"
 #include "ops/row_functions.h"
 #include "ops/rows.h"
@@ -76,6 +77,8 @@ struct Rows {
   bool alike = false;  // scale and bias have an element for each of a row, the same ones for all rows
   bool about_zero = false;
   std::int64_t channels = 0;  // a row has one element of scale and bias, that of its channel; 0: not so
+  // Row r has `values` of scale and bias, from r % period * values on, each for as many of its elements; 0: not so.
+  std::int64_t period = 0, values = 0;
 
   // As they are, or about 0: then the variance is the mean of squares.
   Moments used(const Moments& m) const { return about_zero ? Moments{0, m.variance + m.mean * m.mean} : m; }
@@ -195,6 +198,60 @@ void normalize_held(const Rows& rows, std::int64_t begin, std::int64_t end, cons
   }
 }
 
+// Rows of few elements, many side by side.
+template <class T, class F>
+void normalize_short(const Rows& rows, std::int64_t begin, std::int64_t end, const T* x, const T* scale, const T* bias,
+                     T* y, F&& row_done) {
+  const std::int64_t size = rows.size, most = lines_at_once(size), each = size / rows.values;
+  const std::int64_t count = rows.period * rows.values;
+  std::vector<float> given(static_cast<std::size_t>(2 * count), 0.0F);
+  float *const scales = given.data(), *const biases = scales + count;
+  const auto widen = [](const T* from, std::int64_t n, float* to) {
+    for (std::int64_t i = 0; i < n; i += kRowChunk) {
+      const std::int64_t some = std::min(kRowChunk, n - i);
+      const float* const row = load_row(true, from + i, 1, some, to + i);
+      if (row != to + i) std::copy_n(row, some, to + i);
+    }
+  };
+  widen(scale, count, scales);
+  if (rows.has_bias) widen(bias, count, biases);
+  alignas(64) std::array<float, kShortElements> memory, lines;
+  alignas(64) std::array<float, kShortLines> center, factor, gain, shift;
+  LineMoments moments;
+  for (std::int64_t first = begin; first < end; first += most) {
+    const std::int64_t n = std::min(most, end - first);
+    const float* const in = load_row(true, x + first * size, 1, n * size, memory.data());
+    for (std::int64_t e = 0; e < size; ++e) {
+      for (std::int64_t i = 0; i < n; ++i) lines[e * n + i] = in[i * size + e];
+    }
+    moments_of_lines(lines.data(), size, n, moments);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const Moments m = rows.used({moments.mean[i], moments.variance[i]});
+      const double inverse = 1 / std::sqrt(m.variance + rows.epsilon);
+      center[i] = static_cast<float>(m.mean);
+      factor[i] = static_cast<float>(inverse);
+      row_done(first + i, m, inverse);
+    }
+    for (std::int64_t v = 0; v < rows.values; ++v) {
+      for (std::int64_t i = 0, r = first % rows.period; i < n; ++i) {
+        gain[i] = factor[i] * scales[r * rows.values + v];
+        shift[i] = biases[r * rows.values + v];
+        if (++r == rows.period) r = 0;
+      }
+      for (std::int64_t e = v * each; e < (v + 1) * each; ++e) {
+        float* const line = lines.data() + e * n;
+        for (std::int64_t i = 0; i < n; ++i) line[i] = (line[i] - center[i]) * gain[i] + shift[i];
+      }
+    }
+    float* made = memory.data();
+    if constexpr (std::is_same_v<T, float>) made = y + first * size;
+    for (std::int64_t e = 0; e < size; ++e) {
+      for (std::int64_t i = 0; i < n; ++i) made[i * size + e] = lines[e * n + i];
+    }
+    if constexpr (!std::is_same_v<T, float>) store_row(true, made, n * size, y + first * size, 1);
+  }
+}
+
 // Calls `row_done(row, moments, inverse)` for the outputs besides y.
 template <class T, class F>
 void normalize_rows(const Rows& rows, std::span<const void* const> in, void* out, const ExecContext& context,
@@ -206,6 +263,9 @@ void normalize_rows(const Rows& rows, std::span<const void* const> in, void* out
   auto* const y = static_cast<T*>(out);
   parallel_for(context, rows.rows, rows.size * 3, [&](std::int64_t begin, std::int64_t end) {
     if constexpr (is_half<T> || std::is_same_v<T, float>) {
+      if (rows.vectors != nullptr && rows.period > 0 && rows.size > 0 && rows.size <= kLongestShortRow) {
+        return normalize_short(rows, begin, end, x, scale, bias, y, row_done);
+      }
       const bool held = rows.size <= kWidest || (!is_half<T> && rows.has_bias);
       if (rows.vectors != nullptr && (rows.alike || rows.channels > 0) && held) {
         return normalize_held(rows, begin, end, x, scale, bias, y, row_done);
@@ -268,15 +328,19 @@ class LayerNormalization final : public Operator {
     const bool has_bias = is_present(inputs, 2);
     const std::int64_t size = product(x.dims, axis, x.rank());
     const bool alike = inputs[1].desc.elements() == size && (!has_bias || inputs[2].desc.elements() == size);
-    const Rows rows{product(x.dims, 0, axis),
-                    size,
-                    epsilon,
-                    BroadcastLoop({outputs[0], x, inputs[1].desc, has_bias ? inputs[2].desc : scalar}),
-                    row_functions(request.cpu.isa),
-                    true,
-                    has_bias,
-                    alike,
-                    about_zero_};
+    Rows rows{product(x.dims, 0, axis),
+              size,
+              epsilon,
+              BroadcastLoop({outputs[0], x, inputs[1].desc, has_bias ? inputs[2].desc : scalar}),
+              row_functions(request.cpu.isa),
+              true,
+              has_bias,
+              alike,
+              about_zero_};
+    if (alike) {
+      rows.period = 1;
+      rows.values = size;
+    }
     const DataType statistics = outputs.size() > 1 ? outputs[1].type : DataType::f32;
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(node,
@@ -349,8 +413,10 @@ class GroupNormalization final : public Operator {
     const TensorDesc view =
         TensorDesc::packed(x.type, {x.dims[0], count, groups * size / std::max<std::int64_t>(count, 1)});
     const TensorDesc vector = along_second(x, count);
-    const Rows rows{x.dims[0] * groups, size, epsilon, BroadcastLoop({view, view, vector, vector}),
-                    row_functions(request.cpu.isa)};
+    Rows rows{x.dims[0] * groups, size, epsilon, BroadcastLoop({view, view, vector, vector}),
+              row_functions(request.cpu.isa)};
+    rows.period = groups;
+    rows.values = count / groups;
     return plan_of_rows(node, x.type, rows);
   }
 
@@ -401,7 +467,8 @@ class InstanceNormalization final : public Operator {
     const TensorDesc vector = along_second(x, channels);
     Rows rows{batch * channels, pixels, epsilon, BroadcastLoop({view, view, vector, vector}),
               row_functions(request.cpu.isa)};
-    rows.channels = channels;
+    rows.channels = rows.period = channels;
+    rows.values = 1;
     return plan_of_rows(node, x.type, rows);
   }
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "ops/math_types.h"
+#include "ops/norm/short_rows.h"
 #include "ops/operator_row.h"
 #include "ops/reduce/folds.h"
 #include "ops/reduce/reduce.h"
@@ -129,14 +130,23 @@ class MeanVarianceNormalization final : public Operator {
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     const BroadcastLoop kept({cut(y, axes, true), cut(x, axes, true)});
     const BroadcastLoop group({cut(y, axes, false), cut(x, axes, false)});
+    const bool vectors = has_row_vectors(request);
+    if (vectors && x.type != DataType::f64 && is_of_short_lines(kept, group)) {
+      return dispatch<only(DataType::f32) | kHalves>(x.type,
+                                                     [&]<class T>(Tag<T>) { return gathered<T>(node, kept, group); });
+    }
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(
           node,
-          [kept, group, vectors = has_row_vectors(request)](std::span<const void* const> in, std::span<void* const> out,
-                                                            const ExecContext& context) -> Result<void> {
+          [kept, group, vectors, functions = row_functions(request.cpu.isa)](
+              std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
             parallel_for(context, kept.elements(), group.elements() * 4, [&](std::int64_t begin, std::int64_t end) {
               kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                const Groups<T> groups{kept, group, vectors, static_cast<const T*>(in[0]) + at[1],
+                const Groups<T> groups{kept,
+                                       group,
+                                       vectors,
+                                       functions,
+                                       static_cast<const T*>(in[0]) + at[1],
                                        static_cast<T*>(out[0]) + at[0]};
                 groups.normalize(count);
               });
@@ -147,6 +157,55 @@ class MeanVarianceNormalization final : public Operator {
   }
 
  private:
+  // Few groups lie beside each other and each is short, or all are rows shorter than a vector.
+  static bool is_of_short_lines(const BroadcastLoop& kept, const BroadcastLoop& group) {
+    constexpr std::int64_t kFew = 16, kShort = 64;
+    const std::int64_t size = group.elements(), beside = kept.inner_size();
+    if (size == 0 || kept.elements() < kFew) return false;
+    const bool apart = kept.elements() > beside && beside < kFew;
+    return size <= (apart ? kShort : kLongestShortRow);
+  }
+
+  template <class T>
+  static std::unique_ptr<OpPlan> gathered(const NodeDesc& node, const BroadcastLoop& kept, const BroadcastLoop& group) {
+    return make_plan(
+        node,
+        [kept, to = offsets_of(group, 0), from = offsets_of(group, 1), together = lines_together(kept, sizeof(T))](
+            std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+          const auto size = static_cast<std::int64_t>(from.size()), run = kept.inner_size();  // runs stay whole
+          parallel_for(context, kept.elements() / run, size * run * 4, [&](std::int64_t begin, std::int64_t end) {
+            alignas(64) std::array<T, kShortElements> memory;
+            alignas(64) std::array<float, kShortElements> wide;
+            LineMoments moments;
+            each_short_lines(kept, begin * run, end * run, lines_at_once(size), [&](const LineStarts& starts) {
+              const std::int64_t n = starts.count;
+              const auto count = static_cast<std::size_t>(n);
+              gather_lines(sizeof(T), in[0], {starts.of[1].data(), count}, together, from, memory.data());
+              const float* const values = load_row(true, memory.data(), 1, n * size, wide.data());
+              moments_of_lines(values, size, n, moments);
+              alignas(64) std::array<float, kShortLines> center, factor;
+              for (std::int64_t i = 0; i < n; ++i) {
+                center[i] = static_cast<float>(moments.mean[i]);
+                factor[i] = static_cast<float>(1 / (std::sqrt(moments.variance[i]) + 1e-9));
+              }
+              for (std::int64_t e = 0; e < size; ++e) {
+                const float* const line = values + e * n;
+                float* const made = wide.data() + e * n;
+#pragma GCC ivdep  // one is the other, or does not overlap it
+                for (std::int64_t i = 0; i < n; ++i) made[i] = (line[i] - center[i]) * factor[i];
+              }
+              const void* lines = wide.data();
+              if constexpr (is_half<T>) {
+                store_row(true, wide.data(), n * size, memory.data(), 1);
+                lines = memory.data();
+              }
+              scatter_lines(sizeof(T), lines, {starts.of[0].data(), count}, to, out[0]);
+            });
+          });
+          return {};
+        });
+  }
+
   static Result<std::vector<bool>> axes_of(const NodeDesc& node, const TensorDesc& x) {
     CONVOY_TRY(const std::vector<std::int64_t> given, node.integers("axes", {0, 2, 3}));
     CONVOY_TRY(const std::vector<int> axes, normalize_axes(node, given, x.rank()));
@@ -176,6 +235,7 @@ class MeanVarianceNormalization final : public Operator {
     static constexpr bool kInF32 = std::is_same_v<C, float>;
     const BroadcastLoop &kept, &group;
     bool vectors;
+    const RowFunctions* functions;
     const T* x;
     T* y;
 
@@ -216,7 +276,39 @@ class MeanVarianceNormalization final : public Operator {
       return sums;
     }
 
+    // A group whose elements are held in f32, all pieces of it one behind the other. False where f32 may lose
+    // something.
+    bool held_row(const T* from, T* to) const {
+      constexpr std::int64_t kMost = 4096;
+      const std::int64_t size = group.elements();
+      if (!vectors || group.inner_stride(1) != 1 || group.inner_stride(0) != 1 || size > kMost) return false;
+      alignas(64) std::array<float, kMost> memory;
+      const float* values = memory.data();
+      std::int64_t held = 0;
+      group.run(0, size, [&](const std::int64_t* at, std::int64_t count) {
+        const float* const piece = load_row(true, from + at[1], 1, count, memory.data() + held);
+        if (count == size) {
+          values = piece;
+        } else if (piece != memory.data() + held) {
+          std::copy_n(piece, count, memory.data() + held);
+        }
+        held += count;
+      });
+      const RowMoments m = functions->moments(DataType::f32, values, nullptr, size);
+      if (!(m.variance > 1e-10 && m.variance < 1e30)) return false;
+      const auto center = static_cast<float>(m.mean), factor = static_cast<float>(1 / (std::sqrt(m.variance) + 1e-9));
+      static constexpr float kOne = 1, kZero = 0;
+      group.run(0, size, [&](const std::int64_t* at, std::int64_t count) {
+        functions->normalize(values, center, factor, &kOne, &kZero, 0, float_type<T>, to + at[0], count);
+        values += count;
+      });
+      return true;
+    }
+
     void row(const T* from, T* to) const {
+      if constexpr (kInF32) {
+        if (held_row(from, to)) return;
+      }
       const auto number = static_cast<double>(group.elements());
       Affine affine = affine_of(sums_around(0, from), 0, number);
       affine = affine_of(sums_around(affine.center, from), affine.center, number);
