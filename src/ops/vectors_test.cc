@@ -452,6 +452,31 @@ TEST(Vectors, SoftmaxOfManyShortRows) {
   }
 }
 
+// Lines of few elements, a few beside each other, more of them than are taken at a time.
+TEST(Vectors, ManyShortLines) {
+  std::mt19937 random(19);
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16, DataType::u8, DataType::s8}) {
+    for (const std::int64_t size : {1, 2, 5, 8, 12, 13, 40}) {
+      for (const std::int64_t beside : {1, 2, 3, 8, 17}) {
+        const Dims dims = {300, size, beside};
+        const Attributes axis = {{"axis", std::int64_t{1}}};
+        const HostTensor x = varied(type, dims, random);
+        for (const char* op : {"ArgMax", "ArgMin"}) {
+          for (const std::int64_t last : {0, 1}) {
+            expect_as_portable(node_of(op, {{"axis", std::int64_t{1}}, {"select_last_index", last}}), {x});
+          }
+        }
+        if (type == DataType::u8 || type == DataType::s8) continue;
+        expect_as_portable(node_of("Hardmax", axis), {x});
+        const HostTensor usual = spread_tensor(type, dims, -40, 8);
+        for (const char* op : {"Softmax", "LogSoftmax"}) {
+          expect_as_portable(node_of(op, axis), {usual}, step_of(type), 1e-5);
+        }
+      }
+    }
+  }
+}
+
 TEST(Vectors, SoftmaxOfHalvesWithAnInnerAxis) {
   for (const DataType type : {DataType::f16, DataType::bf16}) {
     for (const Dims& dims : {Dims{2, 20, 3, 5}, Dims{1, 70, 20, 21}}) {

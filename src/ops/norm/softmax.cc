@@ -6,9 +6,11 @@
 #include "ops/math_types.h"
 #include "ops/onednn/onednn_plan.h"
 #include "ops/operator_row.h"
+#include "ops/reduce/reduce.h"
 #include "ops/reductions.h"
 #include "ops/row_functions.h"
 #include "ops/rows.h"
+#include "ops/short_lines.h"
 
 namespace convoy::ops {
 namespace {
@@ -74,6 +76,7 @@ class Softmax final : public Operator {
     const bool vectors = has_row_vectors(request) && (x.type == DataType::f32 || contains(kHalves, x.type));
     if (vectors && x.elements() > 0) {
       return dispatch<only(DataType::f32) | kHalves>(x.type, [&]<class T>(Tag<T>) {
+        if (is_of_short_lines(fold)) return gathered_plan<T>(node, fold, *reductions(request.cpu.isa));
         if (kind_ == Kind::hardmax) return hardmax_plan<T>(node, fold, *reductions(request.cpu.isa));
         return fold.inner == 1 ? rows_plan<T>(node, fold, row_functions(request.cpu.isa), request.threads)
                                : columns_plan<T>(node, fold, *reductions(request.cpu.isa), request.threads);
@@ -97,6 +100,63 @@ class Softmax final : public Operator {
       (normalized ? fold.size : outside ? fold.outer : fold.inner) *= x.dims[d];
     }
     return fold;
+  }
+
+  // Few lines lie beside each other and each is short, or they are rows shorter than a vector, of which Softmax takes
+  // several at once as they lie.
+  bool is_of_short_lines(const Fold& fold) const {
+    constexpr std::int64_t kFew = 16, kShort = 64, kShortRow = 12;
+    if (fold.outer < kFew) return false;
+    if (fold.inner > 1) return fold.inner < kFew && fold.size <= kShort;
+    return kind_ != Kind::softmax && fold.size <= kShortRow;
+  }
+
+  template <class T>
+  std::unique_ptr<OpPlan> gathered_plan(const NodeDesc& node, const Fold& fold, const Reductions& functions) const {
+    const TensorDesc dims = TensorDesc::packed(float_type<T>, {fold.outer, fold.size, fold.inner});
+    const TensorDesc first = cut(dims, {false, true, false}, true);
+    const BroadcastLoop kept({first, first}), line({cut(dims, {false, true, false}, false)});
+    return make_plan(
+        node,
+        [=, kind = kind_, offsets = offsets_of(line, 0), together = lines_together(kept, sizeof(T))](
+            std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+          parallel_for(context, fold.outer, fold.size * fold.inner * 4, [&](std::int64_t begin, std::int64_t end) {
+            alignas(64) std::array<T, kShortElements> lines;
+            alignas(64) std::array<float, kShortElements> wide;
+            const std::int64_t most = lines_at_once(fold.size);
+            each_short_lines(kept, begin * fold.inner, end * fold.inner, most, [&](const LineStarts& starts) {
+              const std::int64_t n = starts.count;
+              const std::span<const std::int64_t> from(starts.of[0].data(), static_cast<std::size_t>(n));
+              gather_lines(sizeof(T), in[0], from, together, offsets, lines.data());
+              if (kind == Kind::hardmax) {
+                functions.positions(true, false, float_type<T>, lines.data(), n, fold.size, wide.data(), n);
+                T* const y = static_cast<T*>(out[0]);
+                if (fold.inner == 1) {  // the zeros of all rows are one
+                  std::fill_n(y + from[0], n * fold.size, T(0));
+                  for (std::int64_t i = 0; i < n; ++i) y[from[i] + static_cast<std::int64_t>(wide[i])] = T(1);
+                  return;
+                }
+                write_ones(wide.data(), n, fold.size, lines.data(), n);
+              } else {
+                functions.softmax(kind == Kind::log_softmax, float_type<T>, lines.data(), n, fold.size, wide.data(),
+                                  lines.data(), n);
+              }
+              scatter_lines(sizeof(T), lines.data(), from, offsets, out[0]);
+            });
+          });
+          return {};
+        });
+  }
+
+  // 1 where a column's place is, 0 elsewhere.
+  template <class T>
+  static void write_ones(const float* places, std::int64_t count, std::int64_t size, T* y, std::int64_t step) {
+    const T one(1), none(0);
+    for (std::int64_t i = 0; i < size; ++i) {
+      T* const to = y + i * step;
+      const auto here = static_cast<float>(i);
+      for (std::int64_t c = 0; c < count; ++c) to[c] = places[c] == here ? one : none;
+    }
   }
 
   template <class T>
@@ -174,12 +234,7 @@ class Softmax final : public Operator {
             T* const y = static_cast<T*>(out[0]) + at;
             float places[kWidth];
             functions.positions(true, false, float_type<T>, x, fold.inner, fold.size, places, count);
-            for (std::int64_t i = 0; i < fold.size; ++i) {
-              T* const to = y + i * fold.inner;
-              const auto here = static_cast<float>(i);
-              const T one(1), none(0);
-              for (std::int64_t c = 0; c < count; ++c) to[c] = places[c] == here ? one : none;
-            }
+            write_ones(places, count, fold.size, y, fold.inner);
           });
           return {};
         });

@@ -1,14 +1,17 @@
 // Operators along one axis: ArgMax, ArgMin, CumProd, CumSum.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
 #include "ops/math_types.h"
 #include "ops/operator_row.h"
+#include "ops/reduce/folds.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reductions.h"
 #include "ops/rows.h"
+#include "ops/short_lines.h"
 
 namespace convoy::ops {
 namespace {
@@ -31,10 +34,15 @@ class ArgExtreme final : public Operator {
     CONVOY_TRY(const std::vector<bool> axis, axis_of(node, inputs[0].desc));
     CONVOY_TRY(const std::int64_t last, node.integer("select_last_index", 0));
     const ReduceLoops loops(outputs[0], inputs[0].desc, axis);
+    const Reductions* const vectors = reductions(request.cpu.isa);
+    if (vectors != nullptr && is_of_short_lines(loops)) {
+      if (auto plan = gathered_plan(node, loops, *vectors, last != 0, inputs[0].desc.type)) return plan;
+    }
     return dispatch<kMathNumeric>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
       return make_plan(
           node,
-          [loops, largest = largest_, last = last != 0, functions = reductions(request.cpu.isa)](
+          [loops, largest = largest_, last = last != 0, functions = vectors,
+           fold = fold_loops(request.cpu.isa, largest_ ? Fold::largest : Fold::smallest, inputs[0].desc.type)](
               std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
             const T* x = static_cast<const T*>(in[0]);
             auto* y = static_cast<std::int64_t*>(out[0]);
@@ -46,6 +54,14 @@ class ArgExtreme final : public Operator {
                   if (functions != nullptr && size < kMostPositions && (from_stride == 1 || stride == 1)) {
                     return find_rows(*functions, largest, last, x + at[1], size, stride, y + at[0], to_stride, count,
                                      from_stride);
+                  }
+                }
+                if constexpr (std::is_integral_v<T>) {
+                  if (stride == 1 && size >= kLongRow) {
+                    for (std::int64_t i = 0; i < count; ++i) {
+                      y[at[0] + i * to_stride] = find_whole(fold, x + at[1] + i * from_stride, size, last);
+                    }
+                    return;
                   }
                 }
                 for (std::int64_t i = 0; i < count; ++i) {
@@ -60,6 +76,50 @@ class ArgExtreme final : public Operator {
   }
 
  private:
+  // Few lines lie beside each other and each is short, or they are rows shorter than a vector.
+  static bool is_of_short_lines(const ReduceLoops& loops) {
+    constexpr std::int64_t kFew = 16, kShort = 64, kShortRow = 12;
+    const std::int64_t beside = loops.kept.inner_size(), size = loops.reduced.elements();
+    const bool apart = loops.kept.elements() > beside && beside < kFew;
+    return loops.kept.elements() >= kFew && size <= (apart ? kShort : kShortRow) &&
+           (apart || loops.reduced.inner_stride(0) == 1);
+  }
+
+  // Of types that f32 holds; else null.
+  std::unique_ptr<OpPlan> gathered_plan(const NodeDesc& node, const ReduceLoops& loops, const Reductions& functions,
+                                        bool last, DataType type) const {
+    constexpr TypeSet kHeld = only(DataType::f32) | kHalves | only(DataType::u8) | only(DataType::s8);
+    if (!contains(kHeld, type)) return nullptr;
+    return dispatch<kHeld>(type, [&]<class T>(Tag<T>) {
+      return make_plan(
+          node,
+          [loops, functions, last, largest = largest_, offsets = offsets_of(loops.reduced, 0),
+           together = lines_together(loops.kept, sizeof(T))](
+              std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+            const auto size = static_cast<std::int64_t>(offsets.size()), run = loops.kept.inner_size();
+            auto* const y = static_cast<std::int64_t*>(out[0]);
+            parallel_for(context, loops.kept.elements() / run, size * run, [&](std::int64_t begin, std::int64_t end) {
+              alignas(64) std::array<T, kShortElements> lines;
+              alignas(64) std::array<float, kShortElements> wide;
+              each_short_lines(loops.kept, begin * run, end * run, lines_at_once(size), [&](const LineStarts& starts) {
+                const std::int64_t n = starts.count;
+                const std::span<const std::int64_t> from(starts.of[1].data(), static_cast<std::size_t>(n));
+                gather_lines(sizeof(T), in[0], from, together, offsets, lines.data());
+                const void* values = lines.data();
+                if constexpr (!has_row_functions<T>) values = load_row(true, lines.data(), 1, n * size, wide.data());
+                std::array<float, kShortLines> places;
+                functions.positions(largest, last, float_type<T>, values, n, size, places.data(), n);
+                for (std::int64_t i = 0; i < n; ++i) y[starts.of[0][i]] = static_cast<std::int64_t>(places[i]);
+              });
+            });
+            return {};
+          });
+    });
+  }
+
+  template <class T>
+  static constexpr DataType float_type_or_f32 = is_half<T> ? row_type<T> : DataType::f32;
+
   template <class T>
   static std::int64_t find(const T* x, std::int64_t size, std::int64_t stride, bool largest, bool last) {
     using C = Compute<T>;
@@ -73,6 +133,29 @@ class ArgExtreme final : public Operator {
       }
     }
     return found;
+  }
+
+  static constexpr std::int64_t kLongRow = 32;
+
+  // Of a row of integers: the extreme, then where it is.
+  template <class T>
+  static std::int64_t find_whole(const FoldLoops& fold, const T* x, std::int64_t size, bool last) {
+    std::int64_t made;
+    fold.start(&made, 1);
+    fold.rows(x, size, 1, size, &made);
+    const auto extreme = static_cast<T>(made);
+    if (last) {
+      std::int64_t i = size - 1;
+      while (i > 0 && x[i] != extreme) --i;
+      return i;
+    }
+    if constexpr (sizeof(T) == 1) {
+      return static_cast<const T*>(
+                 std::memchr(x, static_cast<unsigned char>(extreme), static_cast<std::size_t>(size))) -
+             x;
+    } else {
+      return std::find(x, x + size, extreme) - x;
+    }
   }
 
   // The extremes of `count` lines of `size` elements, of which either these or the lines are neighbours.

@@ -288,6 +288,24 @@ TEST(ArgMax, FirstOrLastOfEquals) {
   expect_refused(node_of("ArgMax", with(1, 1, 0)), {floats({2, 0}, {})}, "size 0 along axis 1");
 }
 
+TEST(ArgMax, LongRowsOfIntegers) {
+  constexpr std::int64_t kSize = 333;
+  for (const DataType type : {DataType::u8, DataType::s8, DataType::s16, DataType::s32, DataType::s64}) {
+    std::vector<double> values(2 * kSize, 50);
+    values[70] = values[250] = 90;               // of the first row
+    values[kSize] = values[2 * kSize - 1] = 90;  // of the second
+    values[99] = values[300] = values[kSize + 7] = 3;
+    const HostTensor x = tensor(type, {2, kSize}, values);
+    const auto with = [](std::int64_t last) {
+      return std::map<std::string, Attribute>{{"axis", std::int64_t{1}}, {"select_last_index", last}};
+    };
+    expect_op(node_of("ArgMax", with(0)), {x}, {longs({2, 1}, {70, 0})});
+    expect_op(node_of("ArgMax", with(1)), {x}, {longs({2, 1}, {250, kSize - 1})});
+    expect_op(node_of("ArgMin", with(0)), {x}, {longs({2, 1}, {99, 7})});
+    expect_op(node_of("ArgMin", with(1)), {x}, {longs({2, 1}, {300, 7})});
+  }
+}
+
 TEST(CumSum, AlongEachAxisOfEachType) {
   const Dims dims{3, 4, 21};
   const std::int64_t steps[] = {84, 21, 1};
