@@ -264,7 +264,8 @@ ConvProblem Program::allowed(ConvProblem problem) const {
 Result<NetworkOptions> Program::network_options(double default_budget) const {
   NetworkOptions options;
   CONVOY_TRY(const std::optional<int> ordinal, cuda_ordinal(shared));
-  if (ordinal && shared.sm_count > 0) return bad_flag("--sm-count", "it is for problems and lists of them");
+  if (ordinal && shared.sm_count > 0)
+    return bad_flag("--sm-count", "on a GPU it is for problems and lists of problems, not for networks");
   if (!ordinal && (shared.no_graph || shared.synchronous || shared.memory_limited)) {
     return bad_flag(shared.no_graph      ? "--no-graph"
                     : shared.synchronous ? "--sync"

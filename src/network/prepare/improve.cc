@@ -30,7 +30,7 @@ Result<void> check_home(const NetworkOptions& options) {
                                                                : std::string();
   if (what.empty()) return {};
   return Error{ErrorCode::unsupported,
-               fmt::format("{}: not for a network that is at home on a GPU, on the processor only", what)};
+               fmt::format("{}: networks on a GPU do not have this yet, only networks on the processor", what)};
 }
 
 Result<PrepareSettings> completed(PrepareSettings settings) {
