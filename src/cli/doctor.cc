@@ -20,7 +20,7 @@
 #include "io/build_id.h"
 #include "io/versions.h"
 #include "report/format.h"
-#include "report/table.h"
+#include "report/listing.h"
 #include "select/tunedb/location.h"
 
 namespace convoy::cli {
@@ -78,26 +78,32 @@ std::vector<BuiltFile> built_files() {
   return files;
 }
 
-// Variables that the libraries below read; only those that are set have a row for people.
+// A table after an empty line; its JSON.
+template <class Row, class Rows>
+Json say_listing(const Program& program, const report::Listing<Row>& listing, const Rows& rows) {
+  auto [table, json] = listing.both(rows);
+  program.say("");
+  program.say(table);
+  return json;
+}
+
+// Variables that the libraries below read; only those that are set have a row.
 Json say_provider_variables(const Program& program) {
-  Json json = Json::array();
-  report::Table table;
-  table.column("read by libraries").column("value").column("changes").column("meaning");
-  for (const SetVariable& variable : set_provider_variables()) {
-    const std::string effect = variable.known ? std::string(name_of(variable.known->effect)) : "unknown";
-    const std::string meaning = variable.known ? std::string(variable.known->meaning) : "not known to Convoy";
-    table.row({variable.name, variable.value, effect, meaning});
-    json.push_back({{"name", variable.name}, {"value", variable.value}, {"changes", effect}, {"meaning", meaning}});
-  }
-  if (table.empty()) {
+  const std::vector<SetVariable> set = set_provider_variables();
+  if (set.empty()) {
     std::string names;
     for (const ProviderVariable& variable : provider_variables()) names += fmt::format(" {}", variable.name);
     program.say("\nNone of the variables is set that the libraries below read:" + names);
-  } else {
-    program.say("");
-    program.say(table);
+    return Json::array();
   }
-  return json;
+  const auto effect = [](const SetVariable& v) { return v.known ? name_of(v.known->effect) : "unknown"; };
+  const auto meaning = [](const SetVariable& v) { return v.known ? v.known->meaning : "not known to Convoy"; };
+  report::Listing<SetVariable> listing;
+  listing.column("read by libraries", "name", &SetVariable::name)
+      .column("value", "value", &SetVariable::value)
+      .column("changes", "changes", effect)
+      .column("meaning", "meaning", meaning);
+  return say_listing(program, listing, set);
 }
 
 // The document's fields of the machine.
@@ -170,17 +176,12 @@ Json say_libraries(const Program& program) {
 }
 
 Json say_built_files(const Program& program) {
-  report::Table table;
-  table.column("built").column("build id").column("file", report::Align::left, 1);
-  Json json = Json::array();
-  for (const BuiltFile& file : built_files()) {
-    table.row({file.name, file.id.empty() ? "none" : file.id, file.path});
-    json.push_back(
-        {{"name", file.name}, {"file", file.path}, {"build_id", file.id.empty() ? Json(nullptr) : Json(file.id)}});
-  }
-  program.say("");
-  program.say(table);
-  return json;
+  report::Listing<BuiltFile> listing;
+  listing.column("built", "name", &BuiltFile::name)
+      .cell("build id", [](const BuiltFile& file) { return file.id.empty() ? "none" : file.id; })
+      .column("file", "file", &BuiltFile::path, report::as_text, report::Align::left, 1)
+      .field("build_id", [](const BuiltFile& file) { return file.id.empty() ? Json() : Json(file.id); });
+  return say_listing(program, listing, built_files());
 }
 
 void say_cuda(const Program& program, const CudaFindings& cuda) {
@@ -193,22 +194,17 @@ void say_cuda(const Program& program, const CudaFindings& cuda) {
 }
 
 Json say_variables(const Program& program) {
-  report::Table table;
-  table.column("variable").column("value").column("may be", report::Align::left, 2);
-  table.column("meaning").column("when not set", report::Align::left, 1);
-  Json json = Json::array();
-  for (const EnvironmentVariable& variable : environment_variables()) {
-    const auto value = environment(variable.variable);
-    table.row({std::string(variable.name), value.value_or("-"), std::string(variable.values),
-               std::string(variable.meaning), std::string(variable.default_value)});
-    json.push_back({{"name", std::string(variable.name)},
-                    {"value", value ? Json(*value) : Json(nullptr)},
-                    {"values", std::string(variable.values)},
-                    {"meaning", std::string(variable.meaning)}});
-  }
-  program.say("");
-  program.say(table);
-  return json;
+  using Variable = EnvironmentVariable;
+  constexpr report::Align kLeft = report::Align::left;
+  const auto value = [](const Variable& v) { return environment(v.variable); };
+  report::Listing<Variable> listing;
+  listing.column("variable", "name", &Variable::name)
+      .cell("value", [value](const Variable& v) { return value(v).value_or("-"); })
+      .field("value", [value](const Variable& v) { return value(v) ? Json(*value(v)) : Json(); })
+      .column("may be", "values", &Variable::values, report::as_text, kLeft, 2)
+      .column("meaning", "meaning", &Variable::meaning)
+      .cell("when not set", &Variable::default_value, kLeft, 1);
+  return say_listing(program, listing, environment_variables());
 }
 
 Result<int> doctor(const Program& program, bool measure) {

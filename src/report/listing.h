@@ -28,13 +28,14 @@ class Listing {
  public:
   using Text = std::string (*)(const Json&);
 
-  // `value` of a row is what JSON can be made of, or an optional of it: none is no field, and an empty cell. `rank` as
-  // Table::column has it.
+  // `value`, a function of a row or a member of it, is what JSON can be made of, or an optional of it: none is no
+  // field, and an empty cell. `rank` as Table::column has it.
   template <class Value>
   Listing& column(std::string head, std::string key, Value value, Text text = as_text, Align align = Align::left,
                   int rank = 0) {
     columns_.push_back({std::move(head), std::move(key),
-                        [value = std::move(value)](const Row& row) { return json_of(value(row)); }, text, align, rank});
+                        [value = std::move(value)](const Row& row) { return json_of(std::invoke(value, row)); }, text,
+                        align, rank});
     return *this;
   }
   // For programs only.
