@@ -106,6 +106,24 @@ TEST(DepthwiseKernels, CompileWithoutSpills) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Batches that take one configuration share its kernel.
+TEST(DepthwiseKernels, OfPatchesAndRollingStripsKnowNoBatch) {
+  for (const DepthwiseFamily* family : depthwise_families()) {
+    if (family->word != std::string_view("patch") && family->word != std::string_view("rolling")) continue;
+    const auto of_batch = [&](int batch, const DepthwiseFamily::Values& values) {
+      const auto problem =
+          parse_problem(fmt::format("fprop:x=f16,{}x32x28x28,nhwc:w=f16,32x1x5x5:pad=2x2:groups=32", batch));
+      return depthwise_launches(*problem, depthwise_shape(*problem), {family, values}, device_of(90), 0);
+    };
+    const auto problem = parse_problem("fprop:x=f16,8x32x28x28,nhwc:w=f16,32x1x5x5:pad=2x2:groups=32");
+    const auto all = family->configurations(depthwise_shape(*problem), device_of(90));
+    ASSERT_FALSE(all.empty()) << family->word;
+    const PlannedKernels eight = of_batch(8, all[0]), more = of_batch(32, all[0]);
+    EXPECT_EQ(eight.kernels[0].request.constants, more.kernels[0].request.constants) << family->word;
+    EXPECT_NE(eight.sizes, more.sizes);
+  }
+}
+
 TEST(DepthwiseDesigns, AConfigurationSaysAllOfADesign) {
   for (const char* text :
        {"{kernel=general}", "{channels=8,columns=14,kernel=patch,rows=4}", "{columns=7,kernel=rolling,rows=500}",

@@ -62,10 +62,20 @@ KernelLaunch second_stage(const ConvProblem& problem, const DepthwiseShape& shap
 
 std::span<const DepthwiseFamily* const> depthwise_families() { return kFamilies; }
 
-DepthwiseKernel::DepthwiseKernel(const char* source, const DepthwiseShape& shape, const DepthwiseBlocks& blocks)
+DepthwiseKernel::DepthwiseKernel(const char* source, const DepthwiseShape& shape, const DepthwiseBlocks& blocks,
+                                 bool knows_batch)
     : source(source), blocks(blocks), adds_shares(wgrad(shape)) {
   constants.enumerations().element(shape.type);
-  constants.set("BATCH", shape.batch).set("IN_C", shape.in_channels).set("OUT_C", shape.out_channels);
+  if (knows_batch) {
+    constants.set("BATCH", shape.batch);
+  } else {
+    sizes = bytes_of(static_cast<int>(shape.batch));
+    // Whether 32 bits count the pixels, a row and a column more than there are.
+    std::int64_t pixels = shape.batch * shape.axes[0].out;
+    for (const int axis : {1, 2}) pixels *= shape.axes[axis].out + 1;
+    constants.set("SMALL_WORK", pixels < (std::int64_t{1} << 30));
+  }
+  constants.set("IN_C", shape.in_channels).set("OUT_C", shape.out_channels);
   constants.set("MULTIPLIER", shape.multiplier).set("FAN_IN", shape.fan_in);
   constants.set("TRANSPOSED", shape.transposed).set("FLIPPED", shape.flipped);
   const char* const names[] = {"D", "H", "W"};
@@ -152,6 +162,7 @@ PlannedKernels depthwise_launches(const ConvProblem& problem, const DepthwiseSha
   first.shape.block.x = static_cast<unsigned>(kernel.blocks.threads);
   first.shape.dynamic_shared_bytes = static_cast<int>(kernel.blocks.shared_bytes);
   PlannedKernels launches;
+  launches.sizes = kernel.sizes;
   if (kernel.adds_shares) {
     launches.workspace_bytes = kernel.blocks.splits * shape.taps() * shape.out_channels * 4;
     launches.kernels.push_back(std::move(first));

@@ -33,11 +33,14 @@ struct DepthwiseBlocks {
 
 // What a configuration compiles and launches.
 struct DepthwiseKernel {
-  // With the constants of the shape and the blocks; the family adds its own.
-  DepthwiseKernel(const char* source, const DepthwiseShape& shape, const DepthwiseBlocks& blocks);
+  // With the constants of the shape and the blocks; the family adds its own. A kernel that does not know the batch has
+  // a last parameter of sizes, {batch}, and serves all batches that take its configuration.
+  DepthwiseKernel(const char* source, const DepthwiseShape& shape, const DepthwiseBlocks& blocks,
+                  bool knows_batch = true);
   const char* source;  // of engines/cuda/kernels; its kernel is depthwise, or depthwise_wgrad
   DepthwiseBlocks blocks;
   Constants constants;
+  std::vector<std::byte> sizes;
   bool adds_shares;        // wgrad: reduce.cu adds up blocks.splits shares of sums; else the kernel writes the result
   bool taps_first = true;  // in a share, all channels of a tap follow one another; else all taps of a channel
 };

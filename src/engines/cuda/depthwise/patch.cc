@@ -52,10 +52,10 @@ struct Patch {
 
   DepthwiseKernel kernel(const DepthwiseShape& shape, const CudaDevice& device) const {
     const ChannelBlocks on = blocks(shape, device);
-    DepthwiseKernel kernel(wgrad(shape) ? "depthwise_nhwc_wgrad.cu" : "depthwise_nhwc.cu", shape, on);
+    DepthwiseKernel kernel(wgrad(shape) ? "depthwise_nhwc_wgrad.cu" : "depthwise_nhwc.cu", shape, on, wgrad(shape));
     kernel.constants.set("TILE_H", rows).set("TILE_W", columns).set("VECTOR", channels);
-    kernel.constants.set("CHANNEL_THREADS", on.channel_threads).set("SPLITS", on.splits);
-    kernel.constants.set("PREFETCH", prefetch(shape));
+    kernel.constants.set("CHANNEL_THREADS", on.channel_threads).set("PREFETCH", prefetch(shape));
+    if (wgrad(shape)) kernel.constants.set("SPLITS", on.splits);
     return kernel;
   }
 

@@ -56,9 +56,11 @@ struct Rolling {
 
   DepthwiseKernel kernel(const DepthwiseShape& shape, const CudaDevice& device) const {
     const ChannelBlocks on = blocks(shape, device);
-    DepthwiseKernel kernel(wgrad(shape) ? "depthwise_nhwc_rolling_wgrad.cu" : "depthwise_nhwc_rolling.cu", shape, on);
+    DepthwiseKernel kernel(wgrad(shape) ? "depthwise_nhwc_rolling_wgrad.cu" : "depthwise_nhwc_rolling.cu", shape, on,
+                           wgrad(shape));
     kernel.constants.set("STRIP_ROWS", rows).set("TILE_W", columns).set("UNROLL", 1);
-    kernel.constants.set("CHANNEL_THREADS", on.channel_threads).set("SPLITS", on.splits);
+    kernel.constants.set("CHANNEL_THREADS", on.channel_threads);
+    if (wgrad(shape)) kernel.constants.set("SPLITS", on.splits);
     return kernel;
   }
 

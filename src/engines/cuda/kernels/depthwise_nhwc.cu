@@ -9,6 +9,10 @@
 #include "types.cuh"
 #include "work_blocks.cuh"
 
+struct Sizes {
+  int batch;
+};
+
 namespace {
 
 constexpr int tiles_w = columns::tiles();
@@ -19,8 +23,8 @@ constexpr int weights_row = (taps_all * FAN_IN) | 1;  // odd: neighbouring chann
 constexpr int slice = CHANNEL_THREADS * VECTOR;       // channels of a block
 constexpr int slices = ceil_div(OUT_C, slice);
 constexpr int pixel_threads = THREADS / CHANNEL_THREADS;
-constexpr long long tiles_all = static_cast<long long>(BATCH) * OUT_D * tiles_h * tiles_w;
-using TileIndex = Index<(tiles_all < (1ll << 30))>;  // 32 bits where they do: divisions are dear
+using TileIndex = Index<SMALL_WORK>;  // 32 bits where they do: divisions are dear
+constexpr auto image_tiles = static_cast<TileIndex>(OUT_D) * tiles_h * tiles_w;
 constexpr bool ragged_channels = OUT_C % slice != 0;
 
 constexpr long long size = sizeof(ELEMENT);
@@ -46,8 +50,9 @@ __device__ __forceinline__ void load_row(Row& row, const char* base, int j, int 
 }  // namespace
 
 WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
-            (const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue),
-            (in, w, out, epilogue)) {
+            (const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue,
+             const Sizes sizes),
+            (in, w, out, epilogue, sizes)) {
   overlap();
   __shared__ float weights[slice * weights_row];
   constexpr bool flat = TAPS_D * FAN_IN == 1;  // one plane of input, one filter
@@ -55,7 +60,7 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
   const int first_channel = static_cast<int>(WORK_BLOCK % slices) * slice;
   const int channel = first_channel + lane * VECTOR;  // of out
   const TileIndex tile = static_cast<TileIndex>(WORK_BLOCK / slices) * pixel_threads + threadIdx.x / CHANNEL_THREADS;
-  const bool real = tile < tiles_all && (!ragged_channels || channel < OUT_C);
+  const bool real = tile < static_cast<TileIndex>(sizes.batch) * image_tiles && (!ragged_channels || channel < OUT_C);
   const int tile_w = static_cast<int>(tile % tiles_w);
   const int tile_h = static_cast<int>(tile / tiles_w % tiles_h);
   const int image = static_cast<int>(tile / (tiles_w * tiles_h));

@@ -11,6 +11,10 @@
 #include "types.cuh"
 #include "work_blocks.cuh"
 
+struct Sizes {
+  int batch;
+};
+
 namespace {
 
 using columns = Axis<IN_W, OUT_W, TAPS_W, 1, 1, PAD_W, TILE_W, false>;
@@ -21,8 +25,8 @@ constexpr int taps = TAPS_H * TAPS_W;
 constexpr int weights_row = taps | 1;
 constexpr int slices = ceil_div(OUT_C, CHANNEL_THREADS);
 constexpr int pixel_threads = THREADS / CHANNEL_THREADS;
-constexpr long long units_all = static_cast<long long>(BATCH) * strips * tiles_w;
-using UnitIndex = Index<(units_all < (1ll << 30))>;
+using UnitIndex = Index<SMALL_WORK>;
+constexpr auto image_units = static_cast<UnitIndex>(strips) * tiles_w;
 constexpr bool ragged_channels = OUT_C % CHANNEL_THREADS != 0;
 constexpr long long size = sizeof(ELEMENT);
 
@@ -42,8 +46,9 @@ __device__ __forceinline__ void load_row(Element (&raw)[span_w], const char* row
 }  // namespace
 
 WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
-            (const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue),
-            (in, w, out, epilogue)) {
+            (const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ w, ELEMENT* out, const EpilogueArgs epilogue,
+             const Sizes sizes),
+            (in, w, out, epilogue, sizes)) {
   overlap();
   __shared__ float weights[CHANNEL_THREADS * weights_row];
   const int lane = threadIdx.x % CHANNEL_THREADS;
@@ -62,7 +67,7 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
   }
   __syncthreads();
   const UnitIndex unit = static_cast<UnitIndex>(WORK_BLOCK / slices) * pixel_threads + pixel;
-  if (unit >= units_all || (ragged_channels && channel >= OUT_C)) return;
+  if (unit >= static_cast<UnitIndex>(sizes.batch) * image_units || (ragged_channels && channel >= OUT_C)) return;
   const int tile_w = static_cast<int>(unit % tiles_w);
   const int strip = static_cast<int>(unit / tiles_w % strips);
   const int n = static_cast<int>(unit / (tiles_w * strips));
