@@ -208,6 +208,34 @@ TEST(Vectors, TransposesOfAnySides) {
   }
 }
 
+// Inner dims of few elements, more of them than a table has, and lines that are written several times.
+TEST(Vectors, CopiesOfShortLines) {
+  std::mt19937 random(23);
+  const auto check = [&](const NodeDesc& node, const std::vector<HostTensor>& inputs) {
+    const auto expected = by_map(node, inputs);
+    ASSERT_TRUE(expected.has_value());
+    expect_op(node, inputs, *expected, 0, 0);
+  };
+  for (const DataType type : {DataType::u8, DataType::f16, DataType::f32, DataType::s64}) {
+    for (const std::int64_t block : {2, 3, 4}) {
+      const Attributes attributes = {{"blocksize", block}};
+      for (const std::int64_t width : {1, 2, 5, 20}) {
+        for (const std::int64_t height : {1, 7, 400}) {
+          check(node_of("SpaceToDepth", attributes),
+                {spread_tensor(type, {2, 3, height * block, width * block}, 0, 99)});
+          check(node_of("DepthToSpace", attributes),
+                {spread_tensor(type, {2, 2 * block * block, height, width}, 0, 99)});
+        }
+      }
+    }
+    check(node_of("Tile"), {spread_tensor(type, {3, 3, 50, 1, 8}, 0, 99), longs({5}, {2, 2, 1, 2, 1})});
+    check(node_of("Tile"), {spread_tensor(type, {9, 1, 5}, 0, 99), longs({3}, {1, 3, 1})});
+    check(node_of("Tile"), {spread_tensor(type, {9, 7, 4}, 0, 99), longs({3}, {1, 1, 3})});
+    check(node_of("Expand"), {spread_tensor(type, {40, 1, 3, 1, 2}, 0, 99), longs({5}, {40, 32, 3, 2, 2})});
+    check(node_of("Transpose", {{"perm", Ints{0, 3, 2, 1}}}), {spread_tensor(type, {30, 4, 44, 3}, 0, 99)});
+  }
+}
+
 TEST(Vectors, Where) {
   std::mt19937 random(19);
   for (const DataType type : {DataType::u8, DataType::f16, DataType::f32, DataType::s64}) {

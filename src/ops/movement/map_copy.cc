@@ -105,7 +105,7 @@ Copy copy_of(const MapSource& source, const Window& window, const TensorDesc& x,
 // Its one source leaves elements out, or takes short runs of them in turns, and has each dim from the same one of the
 // output.
 bool is_looked_up(const IndexMap& map, const TensorDesc& y) {
-  constexpr std::int64_t kLongBytes = 4096;
+  constexpr std::int64_t kLongBytes = 16;
   if (map.sources.size() != 1 || map.sources[0].dims.size() != map.dims.size()) return false;
   const MapSource& source = map.sources[0];
   bool plain = source.has_all(map.dims);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -37,6 +39,7 @@ StridedCopy::StridedCopy(std::size_t element_size, const Dims& dims, const Dims&
     dims_ = {1};
     from_ = to_ = {1};
   }
+  if (find_table()) return;
   const auto along = std::find(from_.begin(), from_.end(), 1);
   if (from_.back() != 1 && from_.back() != 0 && to_.back() == 1 && along != from_.end()) {
     // Bring the dim that is contiguous in `from` next to the last one: the visiting order of blocks is free.
@@ -44,7 +47,47 @@ StridedCopy::StridedCopy(std::size_t element_size, const Dims& dims, const Dims&
     for (Dims* list : {&dims_, &from_, &to_}) std::rotate(list->begin() + at, list->begin() + at + 1, list->end() - 1);
     tiled_ = true;
   }
+  if (const std::size_t n = dims_.size(); !tiled_ && n > 2 && from_[n - 1] == 1 && to_[n - 1] == 1 &&
+                                          from_[n - 2] == 0 && to_[n - 2] == dims_[n - 1] &&
+                                          to_[n - 3] == dims_[n - 2] * to_[n - 2]) {
+    times_ = dims_[n - 2];
+    for (Dims* list : {&dims_, &from_, &to_}) list->erase(list->end() - 2);
+  }
   for (std::size_t d = 0; d + (tiled_ ? 2 : 1) < dims_.size(); ++d) blocks_ *= dims_[d];
+}
+
+// Of dims that follow one another in `to`, where lines of the last one have few elements that do not lie together in
+// `from`, nor make squares of some size with another dim.
+bool StridedCopy::find_table() {
+  constexpr std::int64_t kShortLine = 16, kSmallSquare = 48, kEnough = 256, kMost = 1024;
+  const std::int64_t last = dims_.back();
+  if (from_.back() == 1 || to_.back() != 1 || last >= kShortLine || last == 0) return false;
+  const auto along = std::find(from_.begin(), from_.end(), 1);
+  if (along != from_.end()) {
+    const std::int64_t rows = dims_[along - from_.begin()], lanes = 16 / static_cast<std::int64_t>(element_size_);
+    if (last * rows > kSmallSquare || (last >= lanes && rows >= lanes)) return false;
+  }
+  std::size_t first = dims_.size() - 1;
+  std::int64_t elements = 1;  // of an index of dim `first`
+  const auto is_packed = [&](std::size_t d) { return to_[d - 1] == to_[d] * dims_[d]; };
+  while (first > 0 && is_packed(first) && elements * dims_[first] < kEnough) elements *= dims_[first--];
+  if (first + 1 == dims_.size() || elements > kMost) return false;
+  table_rows_ = std::min(dims_[first], std::max<std::int64_t>(1, kMost / elements));
+  Dims offsets{0};
+  for (std::size_t d = first; d < dims_.size(); ++d) {
+    Dims more;
+    for (const std::int64_t offset : offsets) {
+      for (std::int64_t i = 0; i < (d == first ? table_rows_ : dims_[d]); ++i) more.push_back(offset + i * from_[d]);
+    }
+    offsets = std::move(more);
+  }
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
+  if (std::ranges::any_of(offsets, [](std::int64_t offset) { return std::abs(offset) > kLargest; })) return false;
+  table_.assign(offsets.begin(), offsets.end());
+  row_elements_ = elements;
+  for (Dims* list : {&dims_, &from_, &to_}) list->resize(first + 1);
+  for (std::size_t d = 0; d < first; ++d) blocks_ *= dims_[d];
+  return true;
 }
 
 namespace {
@@ -312,13 +355,50 @@ void StridedCopy::copy(const T* from, T* to, std::int64_t tile, std::int64_t beg
                      dims_[last]);
     } else {
       const std::int64_t from_row = last > 0 ? from_[last - 1] : 0, to_row = last > 0 ? to_[last - 1] : 0;
+      if (times_ > 1) {
+        constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+        copy_rows(from + from_at, from_row * size, to + to_at, dims_[last] * size, count, dims_[last] * size, times_);
+        continue;
+      }
       copy_lines(from + from_at, from_row, from_[last], to + to_at, to_row, to_[last], count, dims_[last]);
     }
   }
 }
 
+// The unit is what a table has: some indices of the last dim.
+template <class T>
+void StridedCopy::copy_by_table(const T* from, T* to, std::int64_t begin, std::int64_t end) const {
+  const int last = static_cast<int>(dims_.size()) - 1;
+  const std::int64_t parts = (dims_[last] + table_rows_ - 1) / table_rows_;
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    const std::int64_t row = unit % parts * table_rows_, rows = std::min(table_rows_, dims_[last] - row);
+    std::int64_t rest = unit / parts, from_at = row * from_[last], to_at = row * to_[last];
+    for (int d = last - 1; d >= 0; --d) {
+      const std::int64_t x = rest % dims_[d];
+      rest /= dims_[d];
+      from_at += x * from_[d];
+      to_at += x * to_[d];
+    }
+    const T* const x = from + from_at;
+    T* const y = to + to_at;
+    const std::int32_t* const table = table_.data();
+    const std::int64_t count = rows * row_elements_;
+    for (std::int64_t i = 0; i < count; ++i) y[i] = x[table[i]];
+  }
+}
+
 void StridedCopy::run(const void* from, void* to, const ExecContext& context) const {
   if (std::find(dims_.begin(), dims_.end(), 0) != dims_.end()) return;
+  if (!table_.empty()) {
+    const std::int64_t parts = (dims_.back() + table_rows_ - 1) / table_rows_;
+    dispatch_bytes(element_size_, [&]<class T>(Tag<T>) {
+      parallel_for(context, blocks_ * parts, static_cast<std::int64_t>(table_.size()),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     copy_by_table(static_cast<const T*>(from), static_cast<T*>(to), begin, end);
+                   });
+    });
+    return;
+  }
   const std::int64_t last = dims_.back();
   const bool flat = dims_.size() == 1 && from_.back() == 1 && to_.back() == 1;
   if (flat) {  // one long line: split it
@@ -346,7 +426,7 @@ void StridedCopy::run(const void* from, void* to, const ExecContext& context) co
   std::int64_t tile = std::max(tile_rows(element_size_), most);
   if (blocks_ * tiles(tile) < 4 * context.team().size()) tile = least_tile_rows(element_size_);
   dispatch_bytes(element_size_, [&]<class T>(Tag<T>) {
-    parallel_for(context, blocks_ * tiles(tile), tiled_ ? last * tile : last,
+    parallel_for(context, blocks_ * tiles(tile), tiled_ ? last * tile : last * times_,
                  [&](std::int64_t begin, std::int64_t end) {
                    copy(static_cast<const T*>(from), static_cast<T*>(to), tile, begin, end);
                  });

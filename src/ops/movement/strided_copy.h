@@ -2,6 +2,7 @@
 // mapped_copy.h.)
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "ops/support.h"
@@ -17,14 +18,22 @@ class StridedCopy {
   void run(const void* from, void* to, const ExecContext& context) const;
 
  private:
+  bool find_table();
   template <class T>
   void copy(const T* from, T* to, std::int64_t tile, std::int64_t begin, std::int64_t end) const;
+  template <class T>
+  void copy_by_table(const T* from, T* to, std::int64_t begin, std::int64_t end) const;
 
   std::size_t element_size_;
   // Ordered by descending stride of `to` and merged; the innermost one or (when tiled_) two are one block.
   Dims dims_, from_, to_;
   bool tiled_ = false;  // `from` runs along the last dim but one: the block is a transposition
   std::int64_t blocks_ = 1;
+  std::int64_t times_ = 1;  // how often each line is written, one behind the other
+  // Where inner dims are so short that finding the next line takes longer than moving it: where the elements of some
+  // indices of dims_.back() lie, all those of the dims behind it, which are dropped.
+  std::vector<std::int32_t> table_;
+  std::int64_t table_rows_ = 0, row_elements_ = 0;  // indices that it has; elements of one
 };
 
 // Rows of `bytes`, each `times` times; `from` and `to` may not overlap. `to_step`: from one that is written to the
