@@ -76,6 +76,9 @@ Result<PoolGeometry> read_pooling(const NodeDesc& node, const Dims& dims) {
                                         axis.extent(), d, axis.in, axis.pad, axis.pad_end));
     }
     if (ceil_mode != 0 && axis.out > 0 && (axis.out - 1) * axis.stride >= axis.in + axis.pad) --axis.out;
+    // Before opset 19 ONNX Runtime counts all of such a window as padding, too.
+    const bool counts_all = node.op == "AveragePool" && node.domain.empty() && node.opset < 19 && ceil_mode == 0;
+    if (counts_all) axis.pad_end = std::max(axis.pad_end, axis.extent() - axis.in - axis.pad);
   }
   return geometry;
 }

@@ -156,6 +156,13 @@ TEST(AveragePool, Divisors) {
       {ramp({1, 1, 2, 2})}, {floats({1, 1, 2, 2}, {4, 3, 2, 1})});
   expect_op(node_of("AveragePool", {{"kernel_shape", Ints{2}}, {"auto_pad", "SAME_LOWER"}}),
             {tensor(DataType::f16, {1, 1, 3}, {2, 4, 8})}, {tensor(DataType::f16, {1, 1, 3}, {2, 3, 6})});
+  // A window larger than the map with its padding: what is beyond counts before opset 19, and then no more.
+  attributes = {{"kernel_shape", Ints{7}}, {"strides", Ints{3}}, {"pads", Ints{1, 1}}};
+  const HostTensor ones = floats({1, 1, 4}, {1, 1, 1, 1});
+  expect_op(node_of("AveragePool", attributes, 18), {ones}, {floats({1, 1, 1}, {1})});
+  attributes["count_include_pad"] = std::int64_t{1};
+  expect_op(node_of("AveragePool", attributes, 18), {ones}, {floats({1, 1, 1}, {4 / 7.})});
+  expect_op(node_of("AveragePool", attributes, 19), {ones}, {floats({1, 1, 1}, {4 / 6.})});
 }
 
 TEST(LpPool, Norms) {
