@@ -532,3 +532,21 @@ def test_the_same_without_the_pass(name, tmp_path):
         for first, second in found.values():
             assert (first.dtype, first.shape) == (second.dtype, second.shape)
             np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-4)
+
+
+def test_each_trip_of_a_loop_draws_its_own_numbers():
+    model = onnx.parser.parse_model(HEAD + """
+m (float[2,3] x, int64 n) => (float[T,2,3] y, float[T,2,2,3] z) {
+  go = Constant<value = bool {1}>()
+  y, z = Loop(n, go)<body = b (int64 i, bool c) => (bool d, float[2,3] r, float[2,2,3] s) { d = Identity(c)
+    r = RandomNormalLike(x)
+    two = Constant<value = int64 {2}>()
+    s = Loop(two, c)<body = e (int64 j, bool f) => (bool g, float[2,3] t) { g = Identity(f)
+      t = RandomUniform<shape = [2,3]>() }> }>
+}""")
+    session = convoy.InferenceSession(model.SerializeToString())
+    first, second = (session.run(None, {"x": X, "n": count(4)}) for _ in range(2))
+    for one, again in zip(first, second):
+        np.testing.assert_array_equal(one, again)
+        rows = one.reshape(-1, 6)
+        assert len(np.unique(rows, axis=0)) == len(rows)

@@ -74,9 +74,10 @@ class Islands {
   void mark(const Node& node) {
     const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
     if (op == nullptr || !node.bodies.empty()) return;
-    bool derived = op->folds_from_shapes() || !node.inputs.empty();
+    const bool by_shapes = op->folds_from_shapes() && !node.desc.has("trips");
+    bool derived = by_shapes || !node.inputs.empty();
     for (const int input : node.inputs) {
-      derived &= op->folds_from_shapes() || input == kAbsent || is_known(input);
+      derived &= by_shapes || input == kAbsent || is_known(input);
     }
     for (const int output : node.outputs) {
       if (output != kAbsent) from_shapes_[output] = derived;

@@ -1,6 +1,8 @@
 // Random numbers: RandomNormal, RandomUniform, both like another tensor, Bernoulli, Multinomial. A network is a
 // function of its inputs, so each run draws the same numbers: `seed` decides them or, where it isn't given, the node's
-// name. What doesn't depend on values is drawn once, when the network is prepared.
+// name. What doesn't depend on values is drawn once, when the network is prepared. In the body of a Loop each trip
+// draws its own: the node has the trips that it is in as further inputs, as many as its attribute 'trips' says
+// (import.cc).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,6 +29,27 @@ Result<std::uint64_t> seed_of(const NodeDesc& node) {
   return hash;
 }
 
+Result<int> trips_of(const NodeDesc& node) {
+  CONVOY_TRY(const std::int64_t trips, node.integer("trips", 0));
+  return static_cast<int>(std::clamp<std::int64_t>(trips, 0, 1 << 16));
+}
+
+Result<void> check_inputs(const NodeDesc& node, std::span<const Input> inputs, int own) {
+  CONVOY_TRY(const int trips, trips_of(node));
+  CONVOY_CHECK(check_counts(node, inputs, own + trips, own + trips));
+  for (std::size_t i = static_cast<std::size_t>(own); i < inputs.size(); ++i) {
+    if (inputs[i].desc.type != DataType::s64 || inputs[i].desc.elements() != 1)
+      return bad_node(node, fmt::format("input {}, a trip, must be a single s64", i));
+  }
+  return {};
+}
+
+std::uint64_t seed_in(std::uint64_t seed, std::span<const void* const> trips) {
+  for (const void* trip : trips)
+    seed = (seed ^ static_cast<std::uint64_t>(*static_cast<const std::int64_t*>(trip))) * 0x9e3779b97f4a7c15;
+  return seed;
+}
+
 Result<DataType> type_or(const NodeDesc& node, DataType fallback, TypeSet allowed) {
   if (!node.has("dtype")) return fallback;
   CONVOY_TRY(const std::int64_t number, node.integer("dtype", 0));
@@ -45,7 +68,7 @@ class Random final : public Operator {
   bool folds_from_shapes() const override { return like_; }
 
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
-    CONVOY_CHECK(check_counts(node, inputs, like_ ? 1 : 0, like_ ? 1 : 0));
+    CONVOY_CHECK(check_inputs(node, inputs, like_ ? 1 : 0));
     CONVOY_CHECK(limits(node));
     CONVOY_CHECK(seed_of(node));
     // Like a tensor of integers and without dtype: floats, as ONNX's functions have it.
@@ -64,24 +87,25 @@ class Random final : public Operator {
                                        std::span<const TensorDesc> outputs, const PlanRequest&) const override {
     CONVOY_TRY(const auto range, limits(node));
     CONVOY_TRY(const std::uint64_t seed, seed_of(node));
-    return make_plan(node,
-                     [seed, range, desc = outputs[0], distribution = distribution_](
-                         auto, std::span<void* const> out, const ExecContext&) -> Result<void> {
-                       Generator generator(seed);
-                       const auto draw = [&](auto numbers) {
-                         for (std::int64_t i = 0; i < desc.elements(); ++i)
-                           store_from_double(desc.type, out[0], i, numbers(generator));
-                       };
-                       const double first = range.first, second = range.second;
-                       if (distribution == Distribution::normal) {
-                         std::normal_distribution<double> numbers;
-                         draw([&](Generator& g) { return first + second * numbers(g); });
-                       } else {
-                         std::uniform_real_distribution<double> numbers;
-                         draw([&](Generator& g) { return first + (second - first) * numbers(g); });
-                       }
-                       return {};
-                     });
+    return make_plan(
+        node,
+        [seed, range, desc = outputs[0], distribution = distribution_, own = like_ ? 1U : 0U](
+            std::span<const void* const> in, std::span<void* const> out, const ExecContext&) -> Result<void> {
+          Generator generator(seed_in(seed, in.subspan(own)));
+          const auto draw = [&](auto numbers) {
+            for (std::int64_t i = 0; i < desc.elements(); ++i)
+              store_from_double(desc.type, out[0], i, numbers(generator));
+          };
+          const double first = range.first, second = range.second;
+          if (distribution == Distribution::normal) {
+            std::normal_distribution<double> numbers;
+            draw([&](Generator& g) { return first + second * numbers(g); });
+          } else {
+            std::uniform_real_distribution<double> numbers;
+            draw([&](Generator& g) { return first + (second - first) * numbers(g); });
+          }
+          return {};
+        });
   }
 
  private:
@@ -101,7 +125,7 @@ class Random final : public Operator {
 class Bernoulli final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
-    CONVOY_CHECK(check_counts(node, inputs, 1, 1));
+    CONVOY_CHECK(check_inputs(node, inputs, 1));
     CONVOY_CHECK(seed_of(node));
     CONVOY_TRY(const DataType type, type_or(node, inputs[0].desc.type, kMathNumeric | only(DataType::boolean)));
     return one_output(node, type, inputs[0].desc.dims);
@@ -114,7 +138,7 @@ class Bernoulli final : public Operator {
         node,
         [seed, from = inputs[0].desc.type, desc = outputs[0]](
             std::span<const void* const> in, std::span<void* const> out, const ExecContext&) -> Result<void> {
-          Generator generator(seed);
+          Generator generator(seed_in(seed, in.subspan(1)));
           std::uniform_real_distribution<double> numbers;
           for (std::int64_t i = 0; i < desc.elements(); ++i) {
             store_from_double(desc.type, out[0], i, numbers(generator) < load_as_double(from, in[0], i) ? 1 : 0);
@@ -128,7 +152,7 @@ class Bernoulli final : public Operator {
 class Multinomial final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
-    CONVOY_CHECK(check_counts(node, inputs, 1, 1));
+    CONVOY_CHECK(check_inputs(node, inputs, 1));
     CONVOY_CHECK(seed_of(node));
     const TensorDesc& x = inputs[0].desc;
     if (x.rank() != 2 || x.dims[1] < 1) return bad_node(node, "input 0 must be [batch, classes], with a class");
@@ -145,7 +169,7 @@ class Multinomial final : public Operator {
         node,
         [seed, x = inputs[0].desc, y = outputs[0]](std::span<const void* const> in, std::span<void* const> out,
                                                    const ExecContext&) -> Result<void> {
-          Generator generator(seed);
+          Generator generator(seed_in(seed, in.subspan(1)));
           std::uniform_real_distribution<double> numbers;
           const std::int64_t classes = x.dims[1], samples = y.dims[1];
           std::vector<double> up_to(static_cast<std::size_t>(classes));  // the weights' running sums

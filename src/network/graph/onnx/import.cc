@@ -100,6 +100,10 @@ std::span<const std::string_view> body_attributes(const NodeProto& node) {
   return {};
 }
 
+bool draws_numbers(const ops::NodeDesc& node) {
+  return node.domain.empty() && (node.op.starts_with("Random") || node.op == "Bernoulli" || node.op == "Multinomial");
+}
+
 // A model's graph, or that of a body, which finds names around it.
 class Importer {
  public:
@@ -128,8 +132,9 @@ class Importer {
     std::vector<int> captured;
   };
 
-  Result<Body> run_body(const std::string& name) {
+  Result<Body> run_body(const std::string& name, bool of_loop) {
     graph_.name = name;
+    of_loop_ = of_loop;
     CONVOY_CHECK(read_graph());
     return Body{std::move(graph_), std::move(captured_)};
   }
@@ -335,11 +340,42 @@ class Importer {
         return corrupt(what + ": attribute '" + attribute.name() + "' is given twice");
       }
     }
+    if (draws_numbers(node.desc)) add_trips(node);
     proto_node.clear_attribute();
     ++graph_.file_nodes;
     if (node.desc.op == "Constant" && node.desc.domain.empty()) return read_constant(node);
     graph_.nodes.push_back(std::move(node));
     return {};
+  }
+
+  // Each trip of the Loops around it draws its own numbers (ops/index/random.cc).
+  void add_trips(Node& node) {
+    const std::vector<int> trips = trips_around();
+    node.desc.attributes.erase("trips");
+    if (trips.empty()) return;
+    node.inputs.insert(node.inputs.end(), trips.begin(), trips.end());
+    node.desc.attributes["trips"] = static_cast<std::int64_t>(trips.size());
+  }
+
+  // The outermost Loop's first.
+  std::vector<int> trips_around() {
+    std::vector<int> trips;
+    if (around_ == nullptr) return trips;
+    for (const int outer : around_->trips_around()) trips.push_back(capture(outer));
+    if (of_loop_ && graph_.inputs.size() > captured_.size()) trips.push_back(graph_.inputs[0]);
+    return trips;
+  }
+
+  int capture(int outer) {
+    const auto at = std::ranges::find(captured_, outer);
+    if (at != captured_.end()) return *(graph_.inputs.end() - (captured_.end() - at));
+    const std::string name = around_->graph_.values[outer].name;
+    if (!ids_.contains(name) && around_->find(name) == outer) return *find(name);
+    const int id = graph_.add_value(name);
+    graph_.inputs.push_back(id);
+    graph_.input_info.push_back({.name = name, .known_rank = false});
+    captured_.push_back(outer);
+    return id;
   }
 
   Result<void> read_bodies(NodeProto& proto_node, Node& node) {
@@ -360,7 +396,7 @@ class Importer {
       if (attribute == proto_node.mutable_attribute()->end() || !attribute->has_g()) {
         return corrupt(fmt::format("{} has no {}", what, name));
       }
-      auto body = Importer(*attribute->mutable_g(), *this).run_body(node.desc.name);
+      auto body = Importer(*attribute->mutable_g(), *this).run_body(node.desc.name, loop);
       if (!body.ok()) return body.error().within(fmt::format("{}, {}", what, name));
       const Graph& graph = body->graph;
       if (const std::size_t own = graph.inputs.size() - body->captured.size(); own != own_inputs) {
@@ -529,6 +565,7 @@ class Importer {
   std::string folder_;
   TensorsByName given_;
   Importer* around_ = nullptr;  // of a body
+  bool of_loop_ = false;        // that it is
   std::map<std::string, int> opsets_;
   Graph graph_;
   std::unordered_map<std::string, int> ids_;

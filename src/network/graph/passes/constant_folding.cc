@@ -57,7 +57,8 @@ Result<int> fold_all(Graph& graph, const PassContext& context, bool dequantize) 
     if (knowledge != Knowledge::known || node.conv) continue;
     if (!dequantize && node.desc.op == "DequantizeLinear") continue;
     const ops::Operator* op = ops::find_operator(node.desc.domain, node.desc.op);
-    if (op == nullptr || (!has_constant_inputs(graph, node) && !op->folds_from_shapes())) continue;
+    if (op == nullptr || (!has_constant_inputs(graph, node) && (!op->folds_from_shapes() || node.desc.has("trips"))))
+      continue;
     auto folded = fold(graph, node, *op, context);
     if (!folded.ok()) return folded.error().within(describe(node));
     if (!*folded) continue;
