@@ -11,6 +11,7 @@
 #include "engines/cpu/wgrad/wgrad.h"
 #include "engines/cpu/winograd/winograd.h"
 #include "engines/cuda/depthwise/depthwise.h"
+#include "engines/cuda/gemm/gemm.h"
 #include "engines/cuda/integer/integer.h"
 #include "engines/cuda/pointwise/pointwise.h"
 #include "engines/cuda/reference/reference.h"
@@ -32,6 +33,7 @@ const std::vector<const Engine*>& all_engines() {
         &cpu::bf16_engine(),   &cpu::bf16_amx_engine()};
     auto* all = new std::vector<const Engine*>(own);
     all->push_back(&cuda::depthwise_engine());
+    all->push_back(&cuda::gemm_engine());
     all->push_back(&cuda::pointwise_engine());
     all->push_back(&cuda::stem_engine());
     all->push_back(&cuda::volume_engine());

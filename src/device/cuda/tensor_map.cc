@@ -25,7 +25,7 @@ Result<CUtensorMap> tiled_map(const TensorMapSource& source, const std::vector<s
   const CUresult status = api->TensorMapEncodeTiled(
       &map, source.type, static_cast<std::uint32_t>(source.sizes.size()), const_cast<void*>(source.data),
       source.sizes.data(), source.strides.data(), box.data(), steps_of(source).data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
-      source.swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      source.swizzle, source.promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   CONVOY_CHECK(
       check(status, "cuTensorMapEncodeTiled", fmt::format("{} in boxes of {}", text_of(source), fmt::join(box, "x"))));
   return map;
@@ -38,8 +38,7 @@ Result<CUtensorMap> im2col_map(const TensorMapSource& source, const std::vector<
   const CUresult status = api->TensorMapEncodeIm2col(
       &map, source.type, static_cast<std::uint32_t>(source.sizes.size()), const_cast<void*>(source.data),
       source.sizes.data(), source.strides.data(), lower.data(), upper.data(), channels, pixels, steps_of(source).data(),
-      CU_TENSOR_MAP_INTERLEAVE_NONE, source.swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      CU_TENSOR_MAP_INTERLEAVE_NONE, source.swizzle, source.promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   CONVOY_CHECK(check(status, "cuTensorMapEncodeIm2col",
                      fmt::format("{}, corners {} and {}, {} channels of {} pixels", text_of(source),
                                  fmt::join(lower, ","), fmt::join(upper, ","), channels, pixels)));

@@ -17,6 +17,7 @@ struct TensorMapSource {
   std::vector<std::uint64_t> strides;  // in bytes, of all dims but the first: multiples of 16
   std::vector<std::uint32_t> steps;    // from element to element; empty: 1 in each dim
   CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;
+  CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_NONE;  // what the L2 cache fetches at once
 };
 
 // Boxes of so many elements. Elements outside of the tensor are read as zeros.

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <limits>
 
 #include "core/epilogue.h"
 #include "core/stages.h"
 #include "device/cuda/device.h"
+#include "device/cuda/tensor_map.h"
 
 namespace convoy::cuda {
 namespace {
@@ -19,6 +21,21 @@ struct EpilogueArgs {
   const void* z;
   const void* slopes;
 };
+
+Result<CUtensorMap> map_of(const KernelBox& box, const void* data) {
+  const auto row_bytes = 2 * static_cast<std::uint64_t>(box.columns);
+  const int swizzled = 2 * box.box_columns;
+  TensorMapSource source;
+  source.type = box.type == DataType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  source.data = data;
+  source.sizes = {static_cast<std::uint64_t>(box.columns), static_cast<std::uint64_t>(box.rows)};
+  source.strides = {row_bytes};
+  source.swizzle = swizzled == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+                   : swizzled == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                    : CU_TENSOR_MAP_SWIZZLE_32B;
+  source.promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+  return tiled_map(source, {static_cast<std::uint32_t>(box.box_columns), static_cast<std::uint32_t>(box.box_rows)});
+}
 
 class KernelPlan final : public ConvPlan, public HasStages {
  public:
@@ -69,6 +86,19 @@ class KernelPlan final : public ConvPlan, public HasStages {
     void* out = args.out;
     void* partial = context.workspace;
     EpilogueArgs epilogue{args.bias, args.z, args.slopes};
+    if (!planned_.boxes.empty()) {
+      std::vector<CUtensorMap> maps;
+      for (const KernelBox& box : planned_.boxes) {
+        const std::array<const void*, 4> tensors = {in, other, out, args.z};
+        CONVOY_TRY(const CUtensorMap map, map_of(box, tensors[static_cast<std::size_t>(box.tensor)]));
+        maps.push_back(map);
+      }
+      std::vector<void*> arguments;
+      for (CUtensorMap& map : maps) arguments.push_back(&map);
+      arguments.push_back(&epilogue);
+      arguments.push_back(const_cast<std::byte*>(planned_.sizes.data()));
+      return launch(kernels_[0], planned_.kernels[0].shape, arguments, stream);
+    }
     if (kernels_.size() == 1) {
       // The driver copies the sizes, of which a kernel without them reads none.
       void* arguments[] = {&in, &other, &out, &epilogue, const_cast<std::byte*>(planned_.sizes.data())};

@@ -19,12 +19,24 @@ struct KernelLaunch {
   std::string stage = "products";  // what it does, for people; the plan adds the epilogue to the last one's
 };
 
+// A tensor as the copy engine is told of it: packed rows, in boxes whose rows are swizzled as long as they are: 32, 64
+// or 128 bytes. Elements outside are read as zeros and not written.
+enum class KernelTensor { in, w, out, z };
+struct KernelBox {
+  KernelTensor tensor;
+  DataType type;  // f16 or bf16
+  std::int64_t rows, columns;
+  int box_rows, box_columns;
+};
+
 // One kernel, of (in, w, out, EpilogueArgs), wgrad's of (x, dy, out, EpilogueArgs); or two, of which the first writes
 // sums to the workspace, (in, w, workspace), and the second adds them up, (workspace, out, EpilogueArgs).
+// With boxes, one kernel of them and EpilogueArgs.
 struct PlannedKernels {
   std::vector<KernelLaunch> kernels;  // none: there is nothing to compute
   std::int64_t workspace_bytes = 0;
   std::vector<std::byte> sizes;  // one kernel's last parameter; empty: it has none
+  std::vector<KernelBox> boxes;
 };
 
 template <class Sizes>

@@ -266,6 +266,12 @@ __device__ __forceinline__ void cp_async_bulk_store(void* to, unsigned from, int
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
                : "memory");
 }
+// Elements outside of the tensor are not written.
+__device__ __forceinline__ void tma_store(const void* map, unsigned from, int c0, int c1) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
+               "r"(c0), "r"(c1)
+               : "memory");
+}
 __device__ __forceinline__ void prefetch_tensormap(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

@@ -56,17 +56,41 @@ __device__ __forceinline__ void wgmma(float (&d)[M], const unsigned (&a)[4], uns
 #define CONVOY_REGISTERS_0 "%0, %1, %2, %3"
 #define CONVOY_REGISTERS_4 "%4, %5, %6, %7"
 #define CONVOY_REGISTERS_8 "%8, %9, %10, %11, %12, %13, %14, %15"
-#define CONVOY_REGISTERS_16 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define CONVOY_REGISTERS_32 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define CONVOY_REGISTERS_48 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define CONVOY_REGISTERS_64                                                                              \
-  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, " \
-  "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define CONVOY_REGISTERS_96                                                                                  \
-  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, " \
-  "%114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define CONVOY_REGISTERS_16 "%16, %17, %18, %19, %20, %21, %22, %23"
+#define CONVOY_REGISTERS_24 "%24, %25, %26, %27, %28, %29, %30, %31"
+#define CONVOY_REGISTERS_32 "%32, %33, %34, %35, %36, %37, %38, %39"
+#define CONVOY_REGISTERS_40 "%40, %41, %42, %43, %44, %45, %46, %47"
+#define CONVOY_REGISTERS_48 "%48, %49, %50, %51, %52, %53, %54, %55"
+#define CONVOY_REGISTERS_56 "%56, %57, %58, %59, %60, %61, %62, %63"
+#define CONVOY_REGISTERS_64 "%64, %65, %66, %67, %68, %69, %70, %71"
+#define CONVOY_REGISTERS_72 "%72, %73, %74, %75, %76, %77, %78, %79"
+#define CONVOY_REGISTERS_80 "%80, %81, %82, %83, %84, %85, %86, %87"
+#define CONVOY_REGISTERS_88 "%88, %89, %90, %91, %92, %93, %94, %95"
+#define CONVOY_REGISTERS_96 "%96, %97, %98, %99, %100, %101, %102, %103"
+#define CONVOY_REGISTERS_104 "%104, %105, %106, %107, %108, %109, %110, %111"
+#define CONVOY_REGISTERS_112 "%112, %113, %114, %115, %116, %117, %118, %119"
+#define CONVOY_REGISTERS_120 "%120, %121, %122, %123, %124, %125, %126, %127"
+// The first n of them.
+#define CONVOY_UP_TO_4 CONVOY_REGISTERS_0
+#define CONVOY_UP_TO_8 CONVOY_UP_TO_4 ", " CONVOY_REGISTERS_4
+#define CONVOY_UP_TO_16 CONVOY_UP_TO_8 ", " CONVOY_REGISTERS_8
+#define CONVOY_UP_TO_24 CONVOY_UP_TO_16 ", " CONVOY_REGISTERS_16
+#define CONVOY_UP_TO_32 CONVOY_UP_TO_24 ", " CONVOY_REGISTERS_24
+#define CONVOY_UP_TO_40 CONVOY_UP_TO_32 ", " CONVOY_REGISTERS_32
+#define CONVOY_UP_TO_48 CONVOY_UP_TO_40 ", " CONVOY_REGISTERS_40
+#define CONVOY_UP_TO_56 CONVOY_UP_TO_48 ", " CONVOY_REGISTERS_48
+#define CONVOY_UP_TO_64 CONVOY_UP_TO_56 ", " CONVOY_REGISTERS_56
+#define CONVOY_UP_TO_72 CONVOY_UP_TO_64 ", " CONVOY_REGISTERS_64
+#define CONVOY_UP_TO_80 CONVOY_UP_TO_72 ", " CONVOY_REGISTERS_72
+#define CONVOY_UP_TO_88 CONVOY_UP_TO_80 ", " CONVOY_REGISTERS_80
+#define CONVOY_UP_TO_96 CONVOY_UP_TO_88 ", " CONVOY_REGISTERS_88
+#define CONVOY_UP_TO_104 CONVOY_UP_TO_96 ", " CONVOY_REGISTERS_96
+#define CONVOY_UP_TO_112 CONVOY_UP_TO_104 ", " CONVOY_REGISTERS_104
+#define CONVOY_UP_TO_120 CONVOY_UP_TO_112 ", " CONVOY_REGISTERS_112
+#define CONVOY_UP_TO_128 CONVOY_UP_TO_120 ", " CONVOY_REGISTERS_120
 #define CONVOY_D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define CONVOY_D16(i) CONVOY_D4(i), CONVOY_D4(i + 4), CONVOY_D4(i + 8), CONVOY_D4(i + 12)
+#define CONVOY_D8(i) CONVOY_D4(i), CONVOY_D4(i + 4)
+#define CONVOY_D16(i) CONVOY_D8(i), CONVOY_D8(i + 8)
 #define CONVOY_D32(i) CONVOY_D16(i), CONVOY_D16(i + 16)
 
 // SHAPE: "m64n64k"; D: the text of d's registers; p0 to p6: the numbers after them; the rest: d as operands.
@@ -118,41 +142,65 @@ __device__ __forceinline__ void wgmma(float (&d)[M], const unsigned (&a)[4], uns
   CONVOY_WGMMA_K(N, tf32, "tf32", "k8", __VA_ARGS__) \
   CONVOY_WGMMA_K(N, f8_e4m3, "e4m3", "k32", __VA_ARGS__)
 
-CONVOY_WGMMA(8, CONVOY_REGISTERS_0, "%4", "%5", "%6", "%7", "%8", "%9", "%10", CONVOY_D4(0))
-CONVOY_WGMMA(16, CONVOY_REGISTERS_0 ", " CONVOY_REGISTERS_4, "%8", "%9", "%10", "%11", "%12", "%13", "%14",
-             CONVOY_D4(0), CONVOY_D4(4))
-CONVOY_WGMMA(32, CONVOY_REGISTERS_0 ", " CONVOY_REGISTERS_4 ", " CONVOY_REGISTERS_8, "%16", "%17", "%18", "%19", "%20",
-             "%21", "%22", CONVOY_D16(0))
-CONVOY_WGMMA(64, CONVOY_REGISTERS_0 ", " CONVOY_REGISTERS_4 ", " CONVOY_REGISTERS_8 ", " CONVOY_REGISTERS_16, "%32",
-             "%33", "%34", "%35", "%36", "%37", "%38", CONVOY_D32(0))
-CONVOY_WGMMA(96,
-             CONVOY_REGISTERS_0 ", " CONVOY_REGISTERS_4 ", " CONVOY_REGISTERS_8 ", " CONVOY_REGISTERS_16
-                                ", " CONVOY_REGISTERS_32,
-             "%48", "%49", "%50", "%51", "%52", "%53", "%54", CONVOY_D32(0), CONVOY_D16(32))
-CONVOY_WGMMA(128,
-             CONVOY_REGISTERS_0 ", " CONVOY_REGISTERS_4 ", " CONVOY_REGISTERS_8 ", " CONVOY_REGISTERS_16
-                                ", " CONVOY_REGISTERS_32 ", " CONVOY_REGISTERS_48,
-             "%64", "%65", "%66", "%67", "%68", "%69", "%70", CONVOY_D32(0), CONVOY_D32(32))
-CONVOY_WGMMA(192,
-             CONVOY_REGISTERS_0 ", " CONVOY_REGISTERS_4 ", " CONVOY_REGISTERS_8 ", " CONVOY_REGISTERS_16
-                                ", " CONVOY_REGISTERS_32 ", " CONVOY_REGISTERS_48 ", " CONVOY_REGISTERS_64,
-             "%96", "%97", "%98", "%99", "%100", "%101", "%102", CONVOY_D32(0), CONVOY_D32(32), CONVOY_D32(64))
-CONVOY_WGMMA(256,
-             CONVOY_REGISTERS_0 ", " CONVOY_REGISTERS_4 ", " CONVOY_REGISTERS_8 ", " CONVOY_REGISTERS_16
-                                ", " CONVOY_REGISTERS_32 ", " CONVOY_REGISTERS_48 ", " CONVOY_REGISTERS_64
-                                ", " CONVOY_REGISTERS_96,
-             "%128", "%129", "%130", "%131", "%132", "%133", "%134", CONVOY_D32(0), CONVOY_D32(32), CONVOY_D32(64),
-             CONVOY_D32(96))
+CONVOY_WGMMA(8, CONVOY_UP_TO_4, "%4", "%5", "%6", "%7", "%8", "%9", "%10", CONVOY_D4(0))
+CONVOY_WGMMA(16, CONVOY_UP_TO_8, "%8", "%9", "%10", "%11", "%12", "%13", "%14", CONVOY_D8(0))
+CONVOY_WGMMA(32, CONVOY_UP_TO_16, "%16", "%17", "%18", "%19", "%20", "%21", "%22", CONVOY_D16(0))
+CONVOY_WGMMA(48, CONVOY_UP_TO_24, "%24", "%25", "%26", "%27", "%28", "%29", "%30", CONVOY_D16(0), CONVOY_D8(16))
+CONVOY_WGMMA(64, CONVOY_UP_TO_32, "%32", "%33", "%34", "%35", "%36", "%37", "%38", CONVOY_D32(0))
+CONVOY_WGMMA(80, CONVOY_UP_TO_40, "%40", "%41", "%42", "%43", "%44", "%45", "%46", CONVOY_D32(0), CONVOY_D8(32))
+CONVOY_WGMMA(96, CONVOY_UP_TO_48, "%48", "%49", "%50", "%51", "%52", "%53", "%54", CONVOY_D32(0), CONVOY_D16(32))
+CONVOY_WGMMA(112, CONVOY_UP_TO_56, "%56", "%57", "%58", "%59", "%60", "%61", "%62", CONVOY_D32(0), CONVOY_D16(32),
+             CONVOY_D8(48))
+CONVOY_WGMMA(128, CONVOY_UP_TO_64, "%64", "%65", "%66", "%67", "%68", "%69", "%70", CONVOY_D32(0), CONVOY_D32(32))
+CONVOY_WGMMA(144, CONVOY_UP_TO_72, "%72", "%73", "%74", "%75", "%76", "%77", "%78", CONVOY_D32(0), CONVOY_D32(32),
+             CONVOY_D8(64))
+CONVOY_WGMMA(160, CONVOY_UP_TO_80, "%80", "%81", "%82", "%83", "%84", "%85", "%86", CONVOY_D32(0), CONVOY_D32(32),
+             CONVOY_D16(64))
+CONVOY_WGMMA(192, CONVOY_UP_TO_96, "%96", "%97", "%98", "%99", "%100", "%101", "%102", CONVOY_D32(0), CONVOY_D32(32),
+             CONVOY_D32(64))
+CONVOY_WGMMA(224, CONVOY_UP_TO_112, "%112", "%113", "%114", "%115", "%116", "%117", "%118", CONVOY_D32(0),
+             CONVOY_D32(32), CONVOY_D32(64), CONVOY_D16(96))
+CONVOY_WGMMA(240, CONVOY_UP_TO_120, "%120", "%121", "%122", "%123", "%124", "%125", "%126", CONVOY_D32(0),
+             CONVOY_D32(32), CONVOY_D32(64), CONVOY_D16(96), CONVOY_D8(112))
+CONVOY_WGMMA(256, CONVOY_UP_TO_128, "%128", "%129", "%130", "%131", "%132", "%133", "%134", CONVOY_D32(0),
+             CONVOY_D32(32), CONVOY_D32(64), CONVOY_D32(96))
 
 #undef CONVOY_REGISTERS_0
 #undef CONVOY_REGISTERS_4
 #undef CONVOY_REGISTERS_8
 #undef CONVOY_REGISTERS_16
+#undef CONVOY_REGISTERS_24
 #undef CONVOY_REGISTERS_32
+#undef CONVOY_REGISTERS_40
 #undef CONVOY_REGISTERS_48
+#undef CONVOY_REGISTERS_56
 #undef CONVOY_REGISTERS_64
+#undef CONVOY_REGISTERS_72
+#undef CONVOY_REGISTERS_80
+#undef CONVOY_REGISTERS_88
 #undef CONVOY_REGISTERS_96
+#undef CONVOY_REGISTERS_104
+#undef CONVOY_REGISTERS_112
+#undef CONVOY_REGISTERS_120
+#undef CONVOY_UP_TO_4
+#undef CONVOY_UP_TO_8
+#undef CONVOY_UP_TO_16
+#undef CONVOY_UP_TO_24
+#undef CONVOY_UP_TO_32
+#undef CONVOY_UP_TO_40
+#undef CONVOY_UP_TO_48
+#undef CONVOY_UP_TO_56
+#undef CONVOY_UP_TO_64
+#undef CONVOY_UP_TO_72
+#undef CONVOY_UP_TO_80
+#undef CONVOY_UP_TO_88
+#undef CONVOY_UP_TO_96
+#undef CONVOY_UP_TO_104
+#undef CONVOY_UP_TO_112
+#undef CONVOY_UP_TO_120
+#undef CONVOY_UP_TO_128
 #undef CONVOY_D4
+#undef CONVOY_D8
 #undef CONVOY_D16
 #undef CONVOY_D32
 #undef CONVOY_WGMMA_TEXT

@@ -1,0 +1,245 @@
+#include "engines/cuda/gemm/gemm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "device/cuda/rates.h"
+#include "engines/cuda/compiler/constants.h"
+
+namespace convoy::cuda {
+namespace {
+
+constexpr std::int64_t kMost = std::int64_t{1} << 30;  // rows, columns, terms and tiles
+// Rows, columns, warps along both, blocks of a multiprocessor: those of 220 configurations that lose least together on
+// 36 layers (an H200).
+constexpr std::array<ProductTile, 16> kTiles = {{{192, 64, 12, 1, 1},
+                                                 {192, 96, 12, 1, 1},
+                                                 {128, 32, 8, 1, 3},
+                                                 {128, 80, 8, 1, 1},
+                                                 {192, 128, 12, 1, 1},
+                                                 {192, 144, 12, 1, 1},
+                                                 {192, 192, 12, 1, 1},
+                                                 {192, 112, 12, 1, 1},
+                                                 {128, 192, 8, 1, 1},
+                                                 {128, 96, 8, 1, 1},
+                                                 {192, 160, 12, 1, 1},
+                                                 {128, 64, 8, 1, 2},
+                                                 {256, 128, 16, 1, 1},
+                                                 {128, 16, 8, 1, 3},
+                                                 {192, 48, 12, 1, 1},
+                                                 {128, 128, 8, 1, 1}}};
+constexpr std::int64_t kRoom = 228 << 10;  // bytes of a multiprocessor's shared memory that blocks share
+constexpr std::int64_t kMostStages = 8, kMostBiasBytes = 16 << 10;
+
+// A block's start, its first copies and its last store, and what a step waits where no other tile fills it: with one
+// image cuda.pointwise's small tiles are faster (an H200; MobileNetV2 took 0.229 ms where they take 0.188).
+constexpr double kLeastSeconds = 4.5e-6, kStepSeconds = 0.2e-6;
+
+// out[m][n] = sum of in[m][k] * w[n][k].
+struct GemmShape {
+  std::int64_t m, n, k;
+};
+
+GemmShape gemm_shape(const ConvProblem& problem) {
+  return {problem.y.elements() / problem.out_channels(), problem.out_channels(), problem.in_channels()};
+}
+
+std::int64_t depth_of(const GemmShape& shape) { return shape.k <= 16 ? 16 : shape.k <= 32 ? 32 : 64; }
+
+// How a tile's work is cut, and what lies in shared memory (kernels/gemm.cu).
+struct GemmCut {
+  std::int64_t steps, blocks_m, blocks_n, grid;
+  std::int64_t out_columns;  // of a box
+  bool resident;             // w's rows stay
+  std::int64_t stages, shared_bytes;
+};
+
+GemmCut cut_of(const GemmShape& shape, const ProductTile& tile, const CudaDevice& device, bool any_grid) {
+  GemmCut cut{};
+  const std::int64_t depth = depth_of(shape);
+  cut.steps = ceil_div(shape.k, depth);
+  cut.blocks_m = ceil_div(shape.m, tile.m);
+  cut.blocks_n = ceil_div(shape.n, tile.n);
+  const std::int64_t tiles = cut.blocks_m * cut.blocks_n;
+  // A box may reach beyond the last column of out, but not into another tile's.
+  cut.out_columns = tile.n % 64 == 0 || (cut.blocks_n == 1 && tile.n >= 48) ? 64 : tile.n % 32 == 0 ? 32 : 16;
+  const std::int64_t out = tile.m * round_up(tile.n, cut.out_columns) * 2;
+  const auto fits = [&](bool resident) {
+    const std::int64_t w = 2 * tile.n * depth, bias = 4 * tile.n * (resident ? 1 : cut.blocks_n);
+    const std::int64_t stage = 2 * tile.m * depth + (resident ? 0 : w);
+    // Beside them: barriers, three places that begin at 1,024 bytes, and what the driver keeps of each block.
+    const std::int64_t beside = round_up(out, 1024) + (resident ? cut.steps * w : 0) + bias + 3 * 1024;
+    cut.resident = resident;
+    cut.stages = std::min((kRoom / tile.blocks - 1024 - beside) / stage, kMostStages);
+    cut.shared_bytes = beside + std::max<std::int64_t>(cut.stages, 2) * stage;  // too much: tiles() leaves it out
+    return cut.stages >= 3;
+  };
+  const std::int64_t most = std::int64_t{std::max(device.sm_count, 1)} * tile.blocks;
+  if (any_grid || tiles < 2 * most || cut.blocks_n > most || !fits(true)) fits(false);
+  cut.stages = std::max<std::int64_t>(cut.stages, 2);
+  cut.grid = std::min(tiles, most);
+  if (cut.resident) cut.grid -= cut.grid % cut.blocks_n;
+  return cut;
+}
+
+// What the kernel's parameter of sizes is.
+struct GemmSizes {
+  int m, n, steps, blocks_n, tiles;
+};
+
+// Thousandths of a cycle that an output takes in the epilogue.
+double epilogue_of(const ConvProblem& problem) {
+  const bool adds = problem.beta != 0 || problem.epilogue.gamma != 0;
+  const auto of = [&] {
+    switch (problem.epilogue.activation.kind) {
+      case ActivationKind::gelu:
+      case ActivationKind::sigmoid:
+      case ActivationKind::swish:
+        return 130.0;
+      case ActivationKind::gelu_tanh:
+      case ActivationKind::mish:
+        return 600.0;
+      case ActivationKind::tanh:
+      case ActivationKind::elu:
+        return 300.0;
+      default:
+        return 90.0;
+    }
+  };
+  return of() + (adds ? 20 : 0);
+}
+
+class GemmEngine final : public ProductEngine {
+ public:
+  GemmEngine()
+      : ProductEngine("cuda.gemm",
+                      "filters of 1x1 on Hopper's tensor cores, tensors copied by its copy engine; f16, bf16; NHWC",
+                      kTiles) {
+    info_.passes = {Pass::fprop};
+    info_.layouts = {{Layout::nhwc, Layout::nhwc}};
+    info_.min_architecture = 90;
+    info_.strided = false;
+  }
+
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
+    if (request.cuda && request.cuda->architecture != 90) {
+      return Refusal{RefusalCode::device, fmt::format("device=cuda:{}, sm_{}: this engine needs sm_90a",
+                                                      request.cuda->ordinal, request.cuda->architecture)};
+    }
+    const auto is_one = [](std::int64_t value) { return value == 1; };
+    if (!std::all_of(problem.w.dims.begin() + 2, problem.w.dims.end(), is_one)) {
+      return Refusal{RefusalCode::filter,
+                     "w.dims=" + to_string(problem.w.dims) + ": this engine takes filters of one pixel"};
+    }
+    if (!std::ranges::all_of(problem.stride, is_one)) {
+      return Refusal{RefusalCode::stride, "stride=" + to_string(problem.stride) + ": this engine takes 1"};
+    }
+    for (const Dims* each : {&problem.pre_padding, &problem.post_padding}) {
+      if (!std::ranges::all_of(*each, [](std::int64_t value) { return value == 0; })) {
+        return Refusal{RefusalCode::padding, "pad=" + to_string(*each) + ": this engine takes none"};
+      }
+    }
+    if (!problem.w.is_packed(Layout::nhwc)) {
+      return Refusal{RefusalCode::layout, "w: this engine takes channels last"};
+    }
+    for (const TensorDesc* each : {&problem.x, &problem.w, &problem.y}) {
+      if (each->elements() == 0) {
+        return Refusal{RefusalCode::size, "a size of 0: this engine needs data to compute from"};
+      }
+      if (each->alignment < 16) {
+        return Refusal{RefusalCode::alignment,
+                       fmt::format("align={}: this engine copies 16 bytes at a time", each->alignment)};
+      }
+    }
+    const GemmShape shape = gemm_shape(problem);
+    if (shape.k % 8 != 0 || shape.n % 8 != 0) {
+      return Refusal{RefusalCode::channels,
+                     fmt::format("w.dims={}: this engine takes multiples of 8 channels", to_string(problem.w.dims))};
+    }
+    if (problem.beta != 0 && problem.epilogue.gamma != 0) {
+      return Refusal{RefusalCode::epilogue, fmt::format("beta={} and gamma={}: this engine adds one of both tensors",
+                                                        problem.beta, problem.epilogue.gamma)};
+    }
+    if (std::max({shape.m, shape.n, shape.k}) > kMost ||
+        shape.m / 128 * std::max<std::int64_t>(shape.n / 16, 1) > kMost || 4 * shape.n > kMostBiasBytes) {
+      return Refusal{RefusalCode::size,
+                     fmt::format("{} pixels and {} channels: this engine takes fewer", shape.m, shape.n)};
+    }
+    return check_tiles(problem, request);
+  }
+
+  PlannedKernels planned(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device,
+                         int target_sms) const override {
+    const GemmShape shape = gemm_shape(problem);
+    const GemmCut cut = cut_of(shape, tile, device, target_sms > 0);
+    const std::int64_t depth = depth_of(shape);
+    Constants constants;
+    constants.enumerations().element(problem.y.type);
+    constants.set("TILE_M", tile.m).set("TILE_N", tile.n).set("TILE_K", depth).set("OUT_COLUMNS", cut.out_columns);
+    constants.set("STAGES", cut.stages).set("MIN_BLOCKS", tile.blocks).set("RESIDENT", cut.resident);
+    constants.epilogue(problem);
+
+    KernelLaunch launch{{"gemm.cu", constants.text(), device.architecture}, "gemm", {}};
+    launch.shape.grid.x = static_cast<unsigned>(cut.grid);
+    launch.shape.block.x = static_cast<unsigned>(32 * (tile.warps_m + 1));
+    launch.shape.dynamic_shared_bytes = static_cast<int>(cut.shared_bytes);
+    launch.shape.overlapped = true;
+    const GemmSizes sizes = {static_cast<int>(shape.m), static_cast<int>(shape.n), static_cast<int>(cut.steps),
+                             static_cast<int>(cut.blocks_n), static_cast<int>(cut.blocks_m * cut.blocks_n)};
+    const auto box = [&](KernelTensor tensor, std::int64_t rows, std::int64_t columns, std::int64_t box_rows,
+                         std::int64_t box_columns) {
+      return KernelBox{
+          tensor, problem.y.type, rows, columns, static_cast<int>(box_rows), static_cast<int>(box_columns)};
+    };
+    const KernelTensor added = problem.epilogue.gamma != 0 ? KernelTensor::z : KernelTensor::out;
+    return {
+        {std::move(launch)},
+        0,
+        bytes_of(sizes),
+        {box(KernelTensor::in, shape.m, shape.k, tile.m, depth), box(KernelTensor::w, shape.n, shape.k, tile.n, depth),
+         box(KernelTensor::out, shape.m, shape.n, 16, cut.out_columns),
+         box(added, shape.m, shape.n, 16, cut.out_columns)}};
+  }
+
+ private:
+  std::int64_t columns(const ConvProblem& problem) const override { return problem.out_channels(); }
+  std::int64_t shared_bytes(const ConvProblem& problem, const ProductTile& tile) const override {
+    // With as many multiprocessors as there are tiles: w's rows don't stay, which takes the least.
+    return cut_of(gemm_shape(problem), tile, CudaDevice{}, true).shared_bytes;
+  }
+
+  // One tile, from its first copy to its end, and what a multiprocessor's tiles take after one another: the longest of
+  // memory, the L2 cache, products and epilogue, and the others beside it. All fitted to the times of kTiles on 36
+  // layers on an H200 (12% off in the geometric mean).
+  double seconds(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device) const override {
+    const GemmShape shape = gemm_shape(problem);
+    const GemmCut cut = cut_of(shape, tile, device, false);
+    const double sms = std::max(device.sm_count, 1), cycle = 1 / 1.755e9;
+    const auto tiles = static_cast<double>(cut.blocks_m * cut.blocks_n), grid = static_cast<double>(cut.grid);
+    const auto steps = static_cast<double>(cut.steps), depth = static_cast<double>(depth_of(shape));
+    const double of_one = std::ceil(tiles / grid), blocks = std::max(1.0, std::ceil(grid / sms));
+    const double outputs = 1.0 * tile.m * tile.n, epilogue = outputs * epilogue_of(problem) / 1000 * cycle;
+    const double instructions = tile.m / 64.0 * steps * depth / 16;
+    const double reads = 2.0 * static_cast<double>(shape.k) * (tile.m + (cut.resident ? 0 : tile.n));
+    const std::array<double, 4> parts = {
+        bytes_moved(problem) / (3.1 * memory_bytes_per_second(device)), tiles * reads / 32.6e12,
+        of_one * blocks * instructions * std::max(0.071 * tile.n, 29.0) * cycle, of_one * blocks * epilogue};
+    double sum = 0;
+    for (const double part : parts) sum += part;
+    const double longest = *std::ranges::max_element(parts);
+    const double least = kLeastSeconds + steps * kStepSeconds + bytes_moved(problem) / memory_bytes_per_second(device);
+    return std::max(0.3e-6 + instructions * 0.071 * tile.n * cycle + epilogue + longest + 1.5 * (sum - longest), least);
+  }
+};
+
+}  // namespace
+
+const ProductEngine& gemm_engine() {
+  static const GemmEngine& engine = *new GemmEngine;  // never destroyed: it may run while the process ends
+  return engine;
+}
+
+}  // namespace convoy::cuda

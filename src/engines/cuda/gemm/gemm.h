@@ -1,0 +1,12 @@
+// Convolutions with filters of one pixel as products of matrices on Hopper's tensor cores: fprop, f16 and bf16,
+// channels last, sums in f32, any epilogue that adds one tensor.
+#pragma once
+
+#include "engines/cuda/compiler/product_engine.h"
+
+namespace convoy::cuda {
+
+// Engine "cuda.gemm".
+const ProductEngine& gemm_engine();
+
+}  // namespace convoy::cuda

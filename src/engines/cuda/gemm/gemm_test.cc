@@ -1,0 +1,104 @@
+// The kernels compile without spills and give the right numbers on the processor; on a GPU random problems are right.
+#include "engines/cuda/gemm/gemm.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "device/cuda/nvrtc.h"
+#include "engines/cuda/testing/compiled.h"
+#include "engines/cuda/testing/described.h"
+#include "engines/cuda/testing/on_a_gpu.h"
+#include "engines/cuda/testing/product_cases.h"
+#include "generate/testing/host_library.h"
+
+namespace convoy::cuda {
+namespace {
+
+using convoy::testing::Random;
+using testing::device_of;
+using testing::problem_of;
+
+constexpr const char* kProblems[] = {
+    "fprop:x=f16,128x96x56x56,nhwc:w=f16,384x96x1x1,nhwc:y=f16,128x384x56x56,nhwc:bias=1:act=gelu",
+    "fprop:x=bf16,128x384x56x56,nhwc:w=bf16,96x384x1x1,nhwc:y=bf16,128x96x56x56,nhwc:bias=1:gamma=1",
+    "fprop:x=f16,128x24x56x56,nhwc:w=f16,144x24x1x1,nhwc:y=f16,128x144x56x56,nhwc:bias=1:act=swish,1",
+    "fprop:x=f16,128x16x112x112,nhwc:w=f16,16x16x1x1,nhwc:y=f16,128x16x112x112,nhwc:alpha=1.5:beta=0.5",
+    "fprop:x=bf16,2x1152x7x7,nhwc:w=bf16,328x1152x1x1,nhwc:y=bf16,2x328x7x7,nhwc:bias=1:act=clip,0,6",
+};
+
+TEST(GemmKernels, CompileWithoutSpills) {
+  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
+  int seen = 0;
+  for (const char* text : kProblems) {
+    const ConvProblem problem = problem_of(text);
+    for (const ProductTile& tile : gemm_engine().tiles(problem, device_of(90))) {
+      const int target_sms = ++seen % 4 == 0 ? 66 : 0;
+      const PlannedKernels planned = gemm_engine().planned(problem, tile, device_of(90), target_sms);
+      const KernelRequest& request = planned.kernels.front().request;
+      EXPECT_EQ(testing::spilled_bytes(request), 0) << text << " " << tile.m << " x " << tile.n;
+      const auto compilation = compile(request, true);  // C7510: the assembler puts wgmma one after another
+      EXPECT_EQ(compilation.ok() ? compilation->log.find("C7510") : 0, std::string::npos) << compilation->log;
+    }
+  }
+  EXPECT_GE(seen, 40);
+}
+
+TEST(GemmTiles, AConfigurationSaysAllOfATile) {
+  const auto tiles = gemm_engine().tiles(problem_of(kProblems[0]), device_of(90));
+  EXPECT_EQ(tiles.size(), 16U);
+  for (const ProductTile& tile : tiles) EXPECT_EQ(gemm_engine().tile_of(configuration_of(tile)), tile);
+}
+
+TEST(GemmEngine, SaysWhatItRefuses) {
+  PlanRequest request;
+  request.cuda = device_of(90);
+  const auto why = [&](const char* text) {
+    const auto refusal = refuse(gemm_engine(), problem_of(text), request);
+    return refusal ? refusal->reason : "";
+  };
+  for (const char* text : kProblems) EXPECT_EQ(why(text), "") << text;
+  EXPECT_EQ(why("fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x3x3,nhwc:y=f16,1x32x8x8,nhwc:pad=1x1"),
+            "w.dims=32x32x3x3: this engine takes filters of one pixel");
+  EXPECT_EQ(why("fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x1x1,nhwc:y=f16,1x32x10x10,nhwc:pad=1x1"),
+            "pad=1x1: this engine takes none");
+  EXPECT_EQ(why("fprop:x=f16,1x32x8x8,nhwc:w=f16,36x32x1x1,nhwc:y=f16,1x36x8x8,nhwc"),
+            "w.dims=36x32x1x1: this engine takes multiples of 8 channels");
+  EXPECT_EQ(why("fprop:x=f16,1x32x8x8,nhwc,align=8:w=f16,32x32x1x1,nhwc:y=f16,1x32x8x8,nhwc"),
+            "align=8: this engine copies 16 bytes at a time");
+  EXPECT_EQ(why("fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x1x1,nhwc:y=f16,1x32x8x8,nhwc:beta=0.5:gamma=1"),
+            "beta=0.5 and gamma=1: this engine adds one of both tensors");
+  EXPECT_NE(why("fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x1x1,nhwc:y=f16,1x32x4x4,nhwc:stride=2x2"), "");
+  EXPECT_NE(why("fprop:x=f16,1x64x8x8,nhwc:w=f16,64x32x1x1,nhwc:y=f16,1x64x8x8,nhwc:groups=2"), "");
+  request.cuda->shared_bytes_per_block = 7;
+  EXPECT_EQ(why(kProblems[0]), "7 bytes of shared memory a block: this engine needs more");
+  request.cuda = device_of(100);
+  EXPECT_EQ(why(kProblems[0]), "device=cuda:0, sm_100: this engine needs sm_90a");
+}
+
+std::string random_text(Random& random, const char* type) {
+  const std::int64_t dims = random.integer(1, 3), n = random.integer(1, 3);
+  const std::int64_t k = 8 * random.integer(1, random.integer(0, 3) == 0 ? 160 : 24);
+  const std::int64_t c = 8 * random.integer(1, random.integer(0, 3) == 0 ? 160 : 36);
+  const char* const layout = dims == 1 ? "nwc" : dims == 2 ? "nhwc" : "ndhwc";
+  std::string pixels, filter;
+  for (int i = 0; i < dims; ++i) {
+    pixels += fmt::format("x{}", random.integer(1, dims == 1 ? 20000 : dims == 2 ? 140 : 24));
+    filter += "x1";
+  }
+  constexpr const char* kEpilogues[] = {"",
+                                        ":bias=1:act=relu",
+                                        ":bias=1:gamma=0.5:act=gelu",
+                                        ":alpha=1.5:beta=0.5",
+                                        ":bias=1:act=swish,1",
+                                        ":bias=1:gamma=1",
+                                        ":bias=1:act=prelu"};
+  return fmt::format("fprop:x={0},{1}x{2}{3},{4}:w={0},{5}x{2}{6},{4}:y={0},{1}x{5}{3},{4}{7}", type, n, k, pixels,
+                     layout, c, filter, kEpilogues[random.integer(0, 6)]);
+}
+
+using GemmOnAGpu = testing::OnAGpu;
+
+TEST_F(GemmOnAGpu, RandomProblemsAreRight) { EXPECT_GE(check_random(gemm_engine(), 100, 23, random_text), 90); }
+
+}  // namespace
+}  // namespace convoy::cuda
