@@ -1,4 +1,5 @@
-// The kernels compile without spills and give the right numbers on the processor; on a GPU random problems are right.
+// The kernels compile without spills; on a GPU random problems are right. They are not run on the processor: what
+// stands for CUDA there knows no copy engine (testing/host/ptx.cuh).
 #include "engines/cuda/gemm/gemm.h"
 
 #include <fmt/format.h>
@@ -8,8 +9,6 @@
 #include "engines/cuda/testing/compiled.h"
 #include "engines/cuda/testing/described.h"
 #include "engines/cuda/testing/on_a_gpu.h"
-#include "engines/cuda/testing/product_cases.h"
-#include "generate/testing/host_library.h"
 
 namespace convoy::cuda {
 namespace {
