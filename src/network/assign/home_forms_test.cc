@@ -154,7 +154,9 @@ TEST(HomeForms, EnginesAreAskedSideBySideInTheDevice) {
     EXPECT_EQ(planned(slow), expected);
     EXPECT_EQ(planned(slow), expected);
     EXPECT_EQ(slow.outside, 0);
-    if (detected_cpu_features().logical_cpus > 1) EXPECT_GT(slow.by_others, 0);
+    if (detected_cpu_features().logical_cpus > 1) {
+      EXPECT_GT(slow.by_others, 0);
+    }
   }
 }
 
