@@ -127,6 +127,18 @@ def squeezenet1_1():
     return net
 
 
+def inverted_residual(net, name, expanded, kernel, stride, k, squeezed):
+    if expanded != net.c:
+        net.conv(f"{name}.expand", expanded, 1)
+    net.conv(f"{name}.depthwise", expanded, kernel, stride=stride, groups=expanded)
+    if squeezed:
+        size, net.size = net.size, (1, 1)
+        net.conv(f"{name}.se.reduce", squeezed, 1)
+        net.conv(f"{name}.se.expand", expanded, 1)
+        net.size = size
+    net.conv(f"{name}.project", k, 1)
+
+
 def mobilenet_v2():
     """MobileNetV2 1.0 (Sandler et al., Inverted Residuals and Linear Bottlenecks, 2018, table 2), 224x224."""
     net = Net(3, (224, 224))
@@ -136,11 +148,22 @@ def mobilenet_v2():
                        (6, 320, 1, 1)):
         for i in range(n):
             block += 1
-            if t > 1:
-                net.conv(f"block{block}.expand", t * net.c, 1)
-            net.conv(f"block{block}.depthwise", net.c, 3, stride=s if i == 0 else 1, groups=net.c)
-            net.conv(f"block{block}.project", c, 1)
+            inverted_residual(net, f"block{block}", t * net.c, 3, s if i == 0 else 1, c, 0)
     net.conv("conv_last", 1280, 1)
+    return net
+
+
+def mobilenet_v3_large():
+    """MobileNetV3-Large 1.0 (Howard et al., 2019, table 1), 224x224, to the pool. 1x1 maps: squeeze and excitation."""
+    net = Net(3, (224, 224))
+    net.conv("stem", 16, 3, stride=2)
+    for block, (expanded, kernel, s, k, squeezed) in enumerate(
+            ((16, 3, 1, 16, 0), (64, 3, 2, 24, 0), (72, 3, 1, 24, 0), (72, 5, 2, 40, 24), (120, 5, 1, 40, 32),
+             (120, 5, 1, 40, 32), (240, 3, 2, 80, 0), (200, 3, 1, 80, 0), (184, 3, 1, 80, 0), (184, 3, 1, 80, 0),
+             (480, 3, 1, 112, 120), (672, 3, 1, 112, 168), (672, 5, 2, 160, 168), (960, 5, 1, 160, 240),
+             (960, 5, 1, 160, 240)), start=1):
+        inverted_residual(net, f"block{block}", expanded, kernel, s, k, squeezed)
+    net.conv("last", 960, 1)
     return net
 
 
@@ -228,16 +251,7 @@ def efficientnet_b0():
                                (6, 5, 1, 112, 3), (6, 5, 2, 192, 4), (6, 3, 1, 320, 1)):
         for i in range(n):
             block += 1
-            name, squeezed = f"block{block}", net.c // 4
-            if t > 1:
-                net.conv(f"{name}.expand", t * net.c, 1)
-            net.conv(f"{name}.depthwise", net.c, kernel, stride=s if i == 0 else 1, groups=net.c)
-            size, c = net.size, net.c
-            net.size = (1, 1)
-            net.conv(f"{name}.se.reduce", squeezed, 1)
-            net.conv(f"{name}.se.expand", c, 1)
-            net.size = size
-            net.conv(f"{name}.project", k, 1)
+            inverted_residual(net, f"block{block}", t * net.c, kernel, s if i == 0 else 1, k, net.c // 4)
     net.conv("last", 1280, 1)
     return net
 
@@ -418,8 +432,8 @@ def speech1d():
     return net
 
 
-LISTS = (resnet18, resnet50, resnext50_32x4d, squeezenet1_1, mobilenet_v2, efficientnet_b0, vgg16, googlenet,
-         densenet121, convnext_tiny, unet, unet3d, yolo_tiny, deepbench, speech1d)
+LISTS = (resnet18, resnet50, resnext50_32x4d, squeezenet1_1, mobilenet_v2, mobilenet_v3_large,
+         efficientnet_b0, vgg16, googlenet, densenet121, convnext_tiny, unet, unet3d, yolo_tiny, deepbench, speech1d)
 
 
 def main():

@@ -17,7 +17,8 @@ void set_name_and_type(::onnx::ValueInfoProto& info, const std::string& name) {
 
 }  // namespace
 
-ModelBuilder::ModelBuilder(const std::string& graph_name, std::uint64_t seed) : generator_(seed) {
+ModelBuilder::ModelBuilder(const std::string& graph_name, std::uint64_t seed, float epsilon)
+    : generator_(seed), epsilon_(epsilon) {
   model_.set_ir_version(8);
   model_.set_producer_name("convoy");
   auto& opset = *model_.add_opset_import();

@@ -28,7 +28,7 @@ class SeededGenerator {
   std::uint64_t state_;
 };
 
-enum class Activation { none, relu, relu6, silu, gelu, sigmoid };
+enum class Activation { none, relu, relu6, silu, gelu, sigmoid, hard_swish, hard_sigmoid };
 
 // An activation N x channels x positions. `power` is the mean of squares that it should have for an input of variance
 // 1; weights behind it are scaled by it (He et al., "Delving deep into rectifiers", 2015, for any activation).
@@ -53,7 +53,8 @@ struct PoolSpec {
 // Every function adds a layer; `name` becomes the name of its node.
 class ModelBuilder {
  public:
-  ModelBuilder(const std::string& graph_name, std::uint64_t seed);
+  // `epsilon` is BatchNormalization's.
+  ModelBuilder(const std::string& graph_name, std::uint64_t seed, float epsilon = 1e-5F);
 
   // N x channels x one dim a size, all free but the channels and named N, (D,) H, W. `sizes` is what the network was
   // published for; the model's metadata says it ("convoy.size.H": "224").
@@ -101,6 +102,7 @@ class ModelBuilder {
 
   ::onnx::ModelProto model_;
   SeededGenerator generator_;
+  float epsilon_;
   std::size_t rank_ = 2;  // spatial dims
 };
 

@@ -35,8 +35,9 @@ void set_string(::onnx::NodeProto& node, const char* name, const char* value) {
 }
 
 // E[f(z)^2] for z of the standard normal distribution. For silu it is 0.356; a little more, since an excess of power
-// would grow from layer to layer: E[silu(z)^2]/E[z^2] rises with the variance.
+// would grow from layer to layer: E[silu(z)^2]/E[z^2] rises with the variance. So for hard_swish, 0.336.
 constexpr double kSiluPower = 0.38, kGeluPower = 0.425, kSigmoidPower = 0.293;
+constexpr double kHardSwishPower = 0.36, kHardSigmoidPower = 0.277;
 // The mean of squares grows by about this where a pool takes the largest of correlated neighbours.
 constexpr double kMaxPoolGain = 2;
 
@@ -88,7 +89,7 @@ Value ModelBuilder::batch_norm(const std::string& name, const Value& x, float sc
       "BatchNormalization", name,
       {x.name, weights(name + ".weight", dims, 0.8F * scale, 1.2F * scale), weights(name + ".bias", dims, -0.1F, 0.1F),
        weights(name + ".running_mean", dims, -0.1F, 0.1F), weights(name + ".running_var", dims, 0.8F, 1.2F)});
-  set_float(proto, "epsilon", 1e-5F);
+  set_float(proto, "epsilon", epsilon_);
   return {proto.output(0), x.channels, x.power * scale * scale};
 }
 
@@ -145,6 +146,18 @@ Value ModelBuilder::activation(const std::string& name, const Value& x, Activati
       y.name = node("Sigmoid", name, {x.name}).output(0);
       y.power = kSigmoidPower;
       return y;
+    case Activation::hard_swish:
+      y.name = node("HardSwish", name, {x.name}).output(0);
+      y.power *= kHardSwishPower;
+      return y;
+    case Activation::hard_sigmoid: {
+      auto& proto = node("HardSigmoid", name, {x.name});
+      set_float(proto, "alpha", 1.0F / 6);
+      set_float(proto, "beta", 0.5F);
+      y.name = proto.output(0);
+      y.power = kHardSigmoidPower;
+      return y;
+    }
   }
   return y;
 }

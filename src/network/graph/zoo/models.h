@@ -10,6 +10,7 @@ std::string densenet121();
 std::string efficientnet_b0();
 std::string googlenet();
 std::string mobilenet_v2();
+std::string mobilenet_v3_large();
 std::string resnet18();
 std::string resnet50();
 std::string resnext50_32x4d();

@@ -17,6 +17,7 @@ constexpr ZooModel kZoo[] = {
     {"efficientnet_b0", zoo::efficientnet_b0, "classifier, squeeze and excitation, SiLU; 224x224, any"},
     {"googlenet", zoo::googlenet, "classifier, branches of 1x1, 3x3 and 5x5; 224x224, any from 15"},
     {"mobilenet_v2", zoo::mobilenet_v2, "classifier, inverted residuals; 224x224, any"},
+    {"mobilenet_v3_large", zoo::mobilenet_v3_large, "classifier, squeeze and excitation, hard swish; 224x224, any"},
     {"resnet18", zoo::resnet18, "classifier, residual 3x3; 224x224, any"},
     {"resnet50", zoo::resnet50, "classifier, residual bottlenecks; 224x224, any"},
     {"resnext50_32x4d", zoo::resnext50_32x4d, "classifier, bottlenecks in 32 groups; 224x224, any"},

@@ -29,12 +29,19 @@ struct Expected {
 
 TEST(Zoo, ModelsAreThePublishedOnesAndTheSameEverywhere) {
   const std::map<std::string, Expected> all = {
-      {"convnext_tiny", {0xa5ed39d39d9951cf, 28.59}},  {"densenet121", {0xd76fb0c9fe32ba40, 7.98}},
-      {"efficientnet_b0", {0x6e65c3f63070cfa9, 5.29}}, {"googlenet", {0xa7cc1bd2452fe3c6, 7.0}},
-      {"mobilenet_v2", {0xa13edc91282bba18, 3.50}},    {"resnet18", {0x38d1435dba0ea5e4, 11.69}},
-      {"resnet50", {0x1d2b8c83e7cf82f9, 25.56}},       {"resnext50_32x4d", {0xaa39daa508254a35, 25.03}},
-      {"squeezenet1_1", {0xb14d289f01dad2ed, 1.235}},  {"unet", {0xf4f355a8d940fa1, 31.03}},
-      {"unet3d", {0xfdde04aea4a0ad02, 19.07}},         {"vgg16", {0xc512d0fe1df3f713, 138.36}},
+      {"convnext_tiny", {0xa5ed39d39d9951cf, 28.59}},
+      {"densenet121", {0xd76fb0c9fe32ba40, 7.98}},
+      {"efficientnet_b0", {0x6e65c3f63070cfa9, 5.29}},
+      {"googlenet", {0xa7cc1bd2452fe3c6, 7.0}},
+      {"mobilenet_v2", {0xa13edc91282bba18, 3.50}},
+      {"mobilenet_v3_large", {0xc284dd245ecf019, 5.483}},
+      {"resnet18", {0x38d1435dba0ea5e4, 11.69}},
+      {"resnet50", {0x1d2b8c83e7cf82f9, 25.56}},
+      {"resnext50_32x4d", {0xaa39daa508254a35, 25.03}},
+      {"squeezenet1_1", {0xb14d289f01dad2ed, 1.235}},
+      {"unet", {0xf4f355a8d940fa1, 31.03}},
+      {"unet3d", {0xfdde04aea4a0ad02, 19.07}},
+      {"vgg16", {0xc512d0fe1df3f713, 138.36}},
       {"yolo_tiny", {0x4191a4f5a9c6cf9e, 0}},
   };
   ASSERT_EQ(zoo_names().size(), all.size());
