@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/notes.h"
+#include "core/padding.h"
 #include "engines/cuda/compiler/ahead.h"
 
 namespace convoy::cuda {
@@ -14,6 +15,8 @@ namespace {
 constexpr std::size_t kMostSuggestions = 3;
 
 TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
+bool is_one(std::int64_t value) { return value == 1; }
+bool is_zero(std::int64_t value) { return value == 0; }
 
 }  // namespace
 
@@ -22,6 +25,22 @@ std::array<std::int64_t, 3> three(const Dims& dims, std::size_t from, std::int64
   const std::size_t count = dims.size() - from;
   for (std::size_t i = 0; i < count; ++i) made[3 - count + i] = dims[from + i];
   return made;
+}
+
+std::optional<Refusal> refuse_windows(const ConvProblem& problem) {
+  const bool forward = problem.pass == Pass::fprop;
+  const Dims filter(problem.w.dims.begin() + 2, problem.w.dims.end());
+  if (forward ? !std::ranges::all_of(filter, is_one) : filter != problem.stride) {
+    return Refusal{RefusalCode::filter,
+                   fmt::format("w.dims={}: this engine takes filters of {}", to_string(problem.w.dims),
+                               forward ? "one pixel" : "the stride's size, " + to_string(problem.stride))};
+  }
+  for (const Dims* each : {&problem.pre_padding, &problem.post_padding}) {
+    if (!std::ranges::all_of(*each, is_zero)) {
+      return Refusal{RefusalCode::padding, "pad=" + to_string(*each) + ": this engine takes none"};
+    }
+  }
+  return std::nullopt;
 }
 
 KnobValues configuration_of(const ProductTile& tile) { return {{"columns", tile.n}, {"rows", tile.m}}; }
@@ -80,10 +99,38 @@ ProductTile ProductEngine::tile_for(const ConvProblem& problem, const KnobValues
   return values.empty() ? tiles(problem, *request.cuda).front() : tile_of(values);
 }
 
-std::optional<Refusal> ProductEngine::check_tiles(const ConvProblem& problem, const PlanRequest& request) const {
+std::optional<Refusal> ProductEngine::check(const ConvProblem& problem, const PlanRequest& request) const {
+  const bool wgmma = info_.min_architecture == 90;
+  if (wgmma && request.cuda && request.cuda->architecture != 90) {
+    return Refusal{RefusalCode::device, fmt::format("device=cuda:{}, sm_{}: this engine needs sm_90a",
+                                                    request.cuda->ordinal, request.cuda->architecture)};
+  }
+  const auto tensors = {&problem.x, &problem.w, &problem.y};
+  if (std::ranges::any_of(tensors, [](const TensorDesc* each) { return each->elements() == 0; })) {
+    return Refusal{RefusalCode::size, "a size of 0: this engine needs data to compute from"};
+  }
+  if (auto refusal = check_problem(problem)) return refusal;
+  if (!problem.w.is_packed(Layout::nhwc)) return Refusal{RefusalCode::layout, "w: this engine takes channels last"};
+  for (const TensorDesc* each : tensors) {
+    if (wgmma && each->alignment < 16) {
+      return Refusal{RefusalCode::alignment,
+                     fmt::format("align={}: this engine copies 16 bytes at a time", each->alignment)};
+    }
+  }
   if (!request.cuda || !tiles(problem, *request.cuda).empty()) return std::nullopt;
   return Refusal{RefusalCode::device, fmt::format("{} bytes of shared memory a block: this engine needs more",
                                                   request.cuda->shared_bytes_per_block)};
+}
+
+std::vector<std::string> ProductEngine::notes(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const {
+  std::vector<std::string> notes = info_.notes;
+  if (info_.notes_vary && reads_padding(problem)) notes.emplace_back(note::multiplies_padding);
+  return notes;
+}
+
+std::vector<std::string> ProductEngine::other_notes() const {
+  if (!info_.notes_vary) return {};
+  return {std::string(note::multiplies_padding)};
 }
 
 Configurations ProductEngine::configurations(const ConvProblem& problem, const PlanRequest& request) const {

@@ -1,5 +1,5 @@
-// An engine whose problems are one product of matrices on tensor cores, f16 and bf16, in tiles (cuda.pointwise,
-// cuda.stem; kernels/product.cuh): its configurations are the tiles that it has.
+// An engine whose problems are products of matrices on tensor cores, f16 and bf16, in tiles (cuda.gemm, cuda.pointwise,
+// cuda.stem, cuda.volume): its configurations are the tiles that it has.
 #pragma once
 
 #include <array>
@@ -24,9 +24,17 @@ KnobValues configuration_of(const ProductTile& tile);  // columns, rows
 // D, H, W of the dims behind the first `from`; what isn't there is `fill`.
 std::array<std::int64_t, 3> three(const Dims& dims, std::size_t from, std::int64_t fill = 1);
 
+// A refusal of windows that are no product by themselves: of padding, and of filters that aren't one pixel, or as large
+// as dgrad's stride.
+std::optional<Refusal> refuse_windows(const ConvProblem& problem);
+
 class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames {
  public:
   const EngineInfo& info() const final { return info_; }
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const final;
+  // With notes_vary, that the zeros beside x are multiplied, too.
+  std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const final;
+  std::vector<std::string> other_notes() const final;
   std::vector<DeclaredKnob> declared_knobs() const final { return {{"columns"}, {"rows"}}; }
   Configurations configurations(const ConvProblem& problem, const PlanRequest& request) const final;
   std::vector<KnobValues> suggestions(const ConvProblem& problem, const PlanRequest& request) const final;
@@ -44,14 +52,15 @@ class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames
                                  int target_sms) const = 0;
 
  protected:
-  // With what such engines have in common declared.
+  // With what such engines have in common declared. Those of min_architecture 90 are for wgmma: they need sm_90a, and
+  // tensors that are copied 16 bytes at a time.
   ProductEngine(std::string name, std::string summary, std::span<const ProductTile> all);
-  // A refusal where none of the tiles runs on the request's GPU.
-  std::optional<Refusal> check_tiles(const ConvProblem& problem, const PlanRequest& request) const;
 
   EngineInfo info_;
 
  private:
+  // A refusal of what only this engine doesn't compute; no tensor is empty.
+  virtual std::optional<Refusal> check_problem(const ConvProblem& problem) const = 0;
   virtual std::int64_t columns(const ConvProblem& problem) const = 0;  // of the result
   virtual std::int64_t shared_bytes(const ConvProblem& problem, const ProductTile& tile) const = 0;
   virtual double seconds(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device) const = 0;

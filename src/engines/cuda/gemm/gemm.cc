@@ -125,36 +125,8 @@ class GemmEngine final : public ProductEngine {
     info_.strided = false;
   }
 
-  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
-    if (request.cuda && request.cuda->architecture != 90) {
-      return Refusal{RefusalCode::device, fmt::format("device=cuda:{}, sm_{}: this engine needs sm_90a",
-                                                      request.cuda->ordinal, request.cuda->architecture)};
-    }
-    const auto is_one = [](std::int64_t value) { return value == 1; };
-    if (!std::all_of(problem.w.dims.begin() + 2, problem.w.dims.end(), is_one)) {
-      return Refusal{RefusalCode::filter,
-                     "w.dims=" + to_string(problem.w.dims) + ": this engine takes filters of one pixel"};
-    }
-    if (!std::ranges::all_of(problem.stride, is_one)) {
-      return Refusal{RefusalCode::stride, "stride=" + to_string(problem.stride) + ": this engine takes 1"};
-    }
-    for (const Dims* each : {&problem.pre_padding, &problem.post_padding}) {
-      if (!std::ranges::all_of(*each, [](std::int64_t value) { return value == 0; })) {
-        return Refusal{RefusalCode::padding, "pad=" + to_string(*each) + ": this engine takes none"};
-      }
-    }
-    if (!problem.w.is_packed(Layout::nhwc)) {
-      return Refusal{RefusalCode::layout, "w: this engine takes channels last"};
-    }
-    for (const TensorDesc* each : {&problem.x, &problem.w, &problem.y}) {
-      if (each->elements() == 0) {
-        return Refusal{RefusalCode::size, "a size of 0: this engine needs data to compute from"};
-      }
-      if (each->alignment < 16) {
-        return Refusal{RefusalCode::alignment,
-                       fmt::format("align={}: this engine copies 16 bytes at a time", each->alignment)};
-      }
-    }
+  std::optional<Refusal> check_problem(const ConvProblem& problem) const override {
+    if (auto refusal = refuse_windows(problem)) return refusal;
     const GemmShape shape = gemm_shape(problem);
     if (shape.k % 8 != 0 || shape.n % 8 != 0) {
       return Refusal{RefusalCode::channels,
@@ -169,7 +141,7 @@ class GemmEngine final : public ProductEngine {
       return Refusal{RefusalCode::size,
                      fmt::format("{} pixels and {} channels: this engine takes fewer", shape.m, shape.n)};
     }
-    return check_tiles(problem, request);
+    return std::nullopt;
   }
 
   PlannedKernels planned(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device,

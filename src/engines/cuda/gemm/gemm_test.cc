@@ -5,17 +5,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "device/cuda/nvrtc.h"
-#include "engines/cuda/testing/compiled.h"
-#include "engines/cuda/testing/described.h"
 #include "engines/cuda/testing/on_a_gpu.h"
+#include "engines/cuda/testing/product_cases.h"
 
 namespace convoy::cuda {
 namespace {
 
 using convoy::testing::Random;
-using testing::device_of;
-using testing::problem_of;
 
 constexpr const char* kProblems[] = {
     "fprop:x=f16,128x96x56x56,nhwc:w=f16,384x96x1x1,nhwc:y=f16,128x384x56x56,nhwc:bias=1:act=gelu",
@@ -25,53 +21,24 @@ constexpr const char* kProblems[] = {
     "fprop:x=bf16,2x1152x7x7,nhwc:w=bf16,328x1152x1x1,nhwc:y=bf16,2x328x7x7,nhwc:bias=1:act=clip,0,6",
 };
 
-TEST(GemmKernels, CompileWithoutSpills) {
-  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
-  int seen = 0;
-  for (const char* text : kProblems) {
-    const ConvProblem problem = problem_of(text);
-    for (const ProductTile& tile : gemm_engine().tiles(problem, device_of(90))) {
-      const int target_sms = ++seen % 4 == 0 ? 66 : 0;
-      const PlannedKernels planned = gemm_engine().planned(problem, tile, device_of(90), target_sms);
-      const KernelRequest& request = planned.kernels.front().request;
-      EXPECT_EQ(testing::spilled_bytes(request), 0) << text << " " << tile.m << " x " << tile.n;
-      const auto compilation = compile(request, true);  // C7510: the assembler puts wgmma one after another
-      EXPECT_EQ(compilation.ok() ? compilation->log.find("C7510") : 0, std::string::npos) << compilation->log;
-    }
-  }
-  EXPECT_GE(seen, 40);
-}
+TEST(GemmKernels, CompileWithoutSpills) { testing::expect_compiles(gemm_engine(), kProblems, {.least = 40}); }
 
-TEST(GemmTiles, AConfigurationSaysAllOfATile) {
-  const auto tiles = gemm_engine().tiles(problem_of(kProblems[0]), device_of(90));
-  EXPECT_EQ(tiles.size(), 16U);
-  for (const ProductTile& tile : tiles) EXPECT_EQ(gemm_engine().tile_of(configuration_of(tile)), tile);
-}
+TEST(GemmTiles, AConfigurationSaysAllOfATile) { testing::expect_tiles(gemm_engine(), kProblems[0], 16); }
 
 TEST(GemmEngine, SaysWhatItRefuses) {
-  PlanRequest request;
-  request.cuda = device_of(90);
-  const auto why = [&](const char* text) {
-    const auto refusal = refuse(gemm_engine(), problem_of(text), request);
-    return refusal ? refusal->reason : "";
-  };
-  for (const char* text : kProblems) EXPECT_EQ(why(text), "") << text;
-  EXPECT_EQ(why("fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x3x3,nhwc:y=f16,1x32x8x8,nhwc:pad=1x1"),
-            "w.dims=32x32x3x3: this engine takes filters of one pixel");
-  EXPECT_EQ(why("fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x1x1,nhwc:y=f16,1x32x10x10,nhwc:pad=1x1"),
-            "pad=1x1: this engine takes none");
-  EXPECT_EQ(why("fprop:x=f16,1x32x8x8,nhwc:w=f16,36x32x1x1,nhwc:y=f16,1x36x8x8,nhwc"),
-            "w.dims=36x32x1x1: this engine takes multiples of 8 channels");
-  EXPECT_EQ(why("fprop:x=f16,1x32x8x8,nhwc,align=8:w=f16,32x32x1x1,nhwc:y=f16,1x32x8x8,nhwc"),
-            "align=8: this engine copies 16 bytes at a time");
-  EXPECT_EQ(why("fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x1x1,nhwc:y=f16,1x32x8x8,nhwc:beta=0.5:gamma=1"),
-            "beta=0.5 and gamma=1: this engine adds one of both tensors");
-  EXPECT_NE(why("fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x1x1,nhwc:y=f16,1x32x4x4,nhwc:stride=2x2"), "");
-  EXPECT_NE(why("fprop:x=f16,1x64x8x8,nhwc:w=f16,64x32x1x1,nhwc:y=f16,1x64x8x8,nhwc:groups=2"), "");
-  request.cuda->shared_bytes_per_block = 7;
-  EXPECT_EQ(why(kProblems[0]), "7 bytes of shared memory a block: this engine needs more");
-  request.cuda = device_of(100);
-  EXPECT_EQ(why(kProblems[0]), "device=cuda:0, sm_100: this engine needs sm_90a");
+  testing::expect_refusals(gemm_engine(), kProblems,
+                           {{"fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x3x3,nhwc:y=f16,1x32x8x8,nhwc:pad=1x1",
+                             "w.dims=32x32x3x3: this engine takes filters of one pixel"},
+                            {"fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x1x1,nhwc:y=f16,1x32x10x10,nhwc:pad=1x1",
+                             "pad=1x1: this engine takes none"},
+                            {"fprop:x=f16,1x32x8x8,nhwc:w=f16,36x32x1x1,nhwc:y=f16,1x36x8x8,nhwc",
+                             "w.dims=36x32x1x1: this engine takes multiples of 8 channels"},
+                            {"fprop:x=f16,1x32x8x8,nhwc,align=8:w=f16,32x32x1x1,nhwc:y=f16,1x32x8x8,nhwc",
+                             "align=8: this engine copies 16 bytes at a time"},
+                            {"fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x1x1,nhwc:y=f16,1x32x8x8,nhwc:beta=0.5:gamma=1",
+                             "beta=0.5 and gamma=1: this engine adds one of both tensors"},
+                            {"fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x1x1,nhwc:y=f16,1x32x4x4,nhwc:stride=2x2"},
+                            {"fprop:x=f16,1x64x8x8,nhwc:w=f16,64x32x1x1,nhwc:y=f16,1x64x8x8,nhwc:groups=2"}});
 }
 
 std::string random_text(Random& random, const char* type) {

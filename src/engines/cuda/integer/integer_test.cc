@@ -4,12 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include "device/cuda/device.h"
 #include "device/cuda/nvrtc.h"
 #include "engines/cuda/reference/reference_kernels.h"
 #include "engines/cuda/testing/described.h"
-#include "engines/cuda/testing/device_data.h"
 #include "engines/cuda/testing/host_kernel.h"
+#include "engines/cuda/testing/on_a_gpu.h"
 #include "engines/testing/problem_generator.h"
 #include "generate/testing/host_library.h"
 
@@ -93,22 +92,18 @@ TEST(IntegerEngine, RefusesWhatItDoesNotCompute) {
             "this engine takes layouts without blocks of channels");
 }
 
-TEST(IntegerOnAGpu, RandomProblemsAreRight) {
-  if (const auto count = device_count(); !count.ok()) GTEST_SKIP() << "skipped: " << count.error().message;
-  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
-  PlanRequest request;
-  const auto found = describe(0);
-  ASSERT_TRUE(found.ok()) << found.error().message;
-  request.cuda = *found;
+using IntegerOnAGpu = testing::OnAGpu;
+
+TEST_F(IntegerOnAGpu, RandomProblemsAreRight) {
   Random random(11);
   for (int i = 0; i < 100; ++i) {
-    const auto problem = random_problem(random, request);
+    const auto problem = random_problem(random, request_);
     ASSERT_TRUE(problem);
     const ConvData data(*problem, static_cast<std::uint64_t>(i), i % 3 == 0 ? Fill::limits : Fill::normal);
-    request.target_sms = i % 7 == 0 ? 20 : 0;
-    const auto plan = integer_engine().plan(*problem, {}, request);
+    request_.target_sms = i % 7 == 0 ? 20 : 0;
+    const auto plan = integer_engine().plan(*problem, {}, request_);
     ASSERT_TRUE(plan.ok()) << print(*problem) << ": " << plan.error().message;
-    EXPECT_EQ(testing::run_on_device(**plan, *problem, data, *request.cuda, false).failure, "") << print(*problem);
+    EXPECT_EQ(testing::run_on_device(**plan, *problem, data, *request_.cuda, false).failure, "") << print(*problem);
   }
 }
 

@@ -14,7 +14,6 @@
 #include "engines/cuda/pointwise/pointwise.h"
 #include "engines/cuda/testing/described.h"
 #include "engines/cuda/testing/product_cases.h"
-#include "generate/testing/host_library.h"
 
 namespace convoy::cuda {
 namespace {
@@ -31,14 +30,12 @@ constexpr const char* kProblems[] = {
 };
 
 TEST(PointwiseKernels, CompileWithHardlyASpill) {
-  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
   // A handful, where a residual and an activation of many registers meet in the largest tile.
-  EXPECT_GE(testing::expect_compiles(pointwise_engine(), kProblems, 5, 64), 50);
+  testing::expect_compiles(pointwise_engine(), kProblems, {.every = 5, .most_spilled = 64, .least = 50});
 }
 
 // Sizes that no tile divides, with each tile.
 TEST(PointwiseKernels, AreRightOnTheProcessor) {
-  if (const std::string why = generate::no_host_compiler(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
   const char* const texts[] = {
       "fprop:x=f16,2x200x9x11,nhwc:w=f16,136x200x1x1:bias=1:gamma=0.5:act=relu",
       "fprop:x=f16,1x24x9x7,nhwc:w=f16,40x24x1x1:bias=1:act=gelu",
@@ -48,7 +45,7 @@ TEST(PointwiseKernels, AreRightOnTheProcessor) {
       "dgrad:x=f16,2x24x18x22,nhwc:w=f16,64x24x2x2,nhwc:y=f16,2x64x9x11,nhwc:stride=2x2:bias=1",
       "dgrad:x=bf16,1x10x3x8x15,ndhwc:w=bf16,20x10x1x2x3,ndhwc:y=bf16,1x20x3x4x5,ndhwc:stride=1x2x3",
   };
-  EXPECT_GE(testing::expect_right_on_the_processor(pointwise_engine(), texts), 12);
+  testing::expect_right_on_the_processor(pointwise_engine(), texts, 12);
 }
 
 // The layers of a network share what is compiled.
@@ -124,40 +121,24 @@ TEST(PointwiseKernels, CompiledAheadLieOnDisk) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(PointwiseTiles, AConfigurationSaysAllOfATile) {
-  const auto tiles = pointwise_engine().tiles(problem_of(kProblems[0]), device_of(90));
-  EXPECT_GE(tiles.size(), 5U);
-  for (const ProductTile& tile : tiles) {
-    const Candidate candidate{"cuda.pointwise", configuration_of(tile)};
-    EXPECT_EQ(pointwise_engine().tile_of(candidate.knobs), tile);
-    EXPECT_EQ(*parse_candidate(print(candidate)), candidate);
-  }
-}
+TEST(PointwiseTiles, AConfigurationSaysAllOfATile) { testing::expect_tiles(pointwise_engine(), kProblems[0], 5); }
 
 TEST(PointwiseEngine, RefusesWhatIsNoProduct) {
-  PlanRequest request;
-  request.cuda = device_of(90);
-  const auto why = [&](const char* text) {
-    const auto refusal = refuse(pointwise_engine(), problem_of(text), request);
-    return refusal ? refusal->reason : "";
-  };
-  for (const char* text : kProblems) EXPECT_EQ(why(text), "") << text;
-  EXPECT_EQ(why("fprop:x=f16,8x16x28x28,nhwc:w=f16,16x16x3x3:pad=1x1"),
-            "w.dims=16x16x3x3: this engine takes filters of one pixel");
-  EXPECT_EQ(why("dgrad:x=f16,8x16x28x28,nhwc:w=f16,16x16x3x3,nhwc:y=f16,8x16x28x28,nhwc:pad=1x1"),
-            "w.dims=16x16x3x3: this engine takes filters of the stride's size, 1x1");
-  EXPECT_EQ(why("fprop:x=f16,8x16x28x28,nhwc:w=f16,16x16x1x1:pad=1x1"), "pad=1x1: this engine takes none");
-  EXPECT_EQ(why("dgrad:x=f16,2x16x9x8,nhwc:w=f16,16x16x2x2,nhwc:y=f16,2x16x4x4,nhwc:stride=2x2"),
-            "x.dims[2]=9: this engine takes y's times the stride, 8");
-  EXPECT_EQ(why("dgrad:x=f16,2x16x8x8,nhwc:w=f16,16x16x2x2:y=f16,2x16x4x4,nhwc:stride=2x2"),
-            "w: this engine takes channels last");
-  EXPECT_EQ(why("fprop:x=f16,8x3x28x28,nhwc:w=f16,16x3x1x1"),
-            "w.dims=16x3x1x1: this engine copies channels two at a time");
-  EXPECT_NE(why("fprop:x=f16,8x16x28x28:w=f16,16x16x1x1"), "");
-  EXPECT_NE(why("fprop:x=f32,8x16x28x28,nhwc:w=f32,16x16x1x1"), "");
-  EXPECT_NE(why("fprop:x=f16,8x16x28x28,nhwc,align=2:w=f16,16x16x1x1"), "");
-  request.cuda->shared_bytes_per_block = 7;
-  EXPECT_EQ(why(kProblems[0]), "7 bytes of shared memory a block: this engine needs more");
+  testing::expect_refusals(
+      pointwise_engine(), kProblems,
+      {{"fprop:x=f16,8x16x28x28,nhwc:w=f16,16x16x3x3:pad=1x1",
+        "w.dims=16x16x3x3: this engine takes filters of one pixel"},
+       {"dgrad:x=f16,8x16x28x28,nhwc:w=f16,16x16x3x3,nhwc:y=f16,8x16x28x28,nhwc:pad=1x1",
+        "w.dims=16x16x3x3: this engine takes filters of the stride's size, 1x1"},
+       {"fprop:x=f16,8x16x28x28,nhwc:w=f16,16x16x1x1:pad=1x1", "pad=1x1: this engine takes none"},
+       {"dgrad:x=f16,2x16x9x8,nhwc:w=f16,16x16x2x2,nhwc:y=f16,2x16x4x4,nhwc:stride=2x2",
+        "x.dims[2]=9: this engine takes y's times the stride, 8"},
+       {"dgrad:x=f16,2x16x8x8,nhwc:w=f16,16x16x2x2:y=f16,2x16x4x4,nhwc:stride=2x2",
+        "w: this engine takes channels last"},
+       {"fprop:x=f16,8x3x28x28,nhwc:w=f16,16x3x1x1", "w.dims=16x3x1x1: this engine copies channels two at a time"},
+       {"fprop:x=f16,8x16x28x28:w=f16,16x16x1x1"},
+       {"fprop:x=f32,8x16x28x28,nhwc:w=f32,16x16x1x1"},
+       {"fprop:x=f16,8x16x28x28,nhwc,align=2:w=f16,16x16x1x1"}});
 }
 
 }  // namespace

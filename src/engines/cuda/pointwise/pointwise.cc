@@ -114,9 +114,6 @@ PointwiseShape pointwise_shape(const ConvProblem& problem) {
   return shape;
 }
 
-bool is_one(std::int64_t value) { return value == 1; }
-bool is_zero(std::int64_t value) { return value == 0; }
-
 class PointwiseEngine final : public ProductEngine {
  public:
   PointwiseEngine()
@@ -128,19 +125,9 @@ class PointwiseEngine final : public ProductEngine {
     info_.layouts = {{Layout::nhwc, Layout::nhwc}};
   }
 
-  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
+  std::optional<Refusal> check_problem(const ConvProblem& problem) const override {
+    if (auto refusal = refuse_windows(problem)) return refusal;
     const bool forward = problem.pass == Pass::fprop;
-    const Dims filter(problem.w.dims.begin() + 2, problem.w.dims.end());
-    if (forward ? !std::all_of(filter.begin(), filter.end(), is_one) : filter != problem.stride) {
-      return Refusal{RefusalCode::filter,
-                     fmt::format("w.dims={}: this engine takes filters of {}", to_string(problem.w.dims),
-                                 forward ? "one pixel" : "the stride's size, " + to_string(problem.stride))};
-    }
-    for (const Dims* each : {&problem.pre_padding, &problem.post_padding}) {
-      if (!std::all_of(each->begin(), each->end(), is_zero)) {
-        return Refusal{RefusalCode::padding, "pad=" + to_string(*each) + ": this engine takes none"};
-      }
-    }
     for (std::size_t i = 0; !forward && i < problem.stride.size(); ++i) {
       if (problem.x.dims[2 + i] != problem.y.dims[2 + i] * problem.stride[i]) {
         return Refusal{RefusalCode::size,
@@ -148,13 +135,7 @@ class PointwiseEngine final : public ProductEngine {
                                    problem.x.dims[2 + i], problem.y.dims[2 + i] * problem.stride[i])};
       }
     }
-    if (!problem.w.is_packed(Layout::nhwc)) {
-      return Refusal{RefusalCode::layout, "w: this engine takes channels last"};
-    }
     const PointwiseShape shape = pointwise_shape(problem);
-    if (shape.m == 0 || shape.n == 0 || shape.k == 0) {
-      return Refusal{RefusalCode::size, "a size of 0: this engine needs data to compute from"};
-    }
     if (shape.k % 2 != 0 || (!forward && shape.n % 2 != 0)) {
       return Refusal{RefusalCode::channels,
                      fmt::format("w.dims={}: this engine copies channels two at a time", to_string(problem.w.dims))};
@@ -169,7 +150,7 @@ class PointwiseEngine final : public ProductEngine {
       return Refusal{RefusalCode::size,
                      fmt::format("{} pixels and {} channels: this engine takes fewer", shape.m, shape.n)};
     }
-    return check_tiles(problem, request);
+    return std::nullopt;
   }
 
   PlannedKernels planned(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device,

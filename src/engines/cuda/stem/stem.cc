@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "core/notes.h"
-#include "core/padding.h"
 #include "device/cuda/rates.h"
 #include "engines/cuda/compiler/constants.h"
 
@@ -78,25 +76,14 @@ class StemEngine final : public ProductEngine {
     info_.notes_vary = true;
   }
 
-  // The zeros beside x are multiplied, too.
-  std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
-    std::vector<std::string> notes = info_.notes;
-    if (reads_padding(problem)) notes.emplace_back(note::multiplies_padding);
-    return notes;
-  }
-  std::vector<std::string> other_notes() const override { return {std::string(note::multiplies_padding)}; }
-
-  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
+  std::optional<Refusal> check_problem(const ConvProblem& problem) const override {
     if (problem.in_channels() > kMostChannels || stem_terms(problem) > kMostStemTerms) {
       return Refusal{RefusalCode::channels,
                      fmt::format("w.dims={}: this engine takes at most {} channels and {} weights a filter",
                                  to_string(problem.w.dims), kMostChannels, kMostStemTerms)};
     }
-    if (problem.x.channel_block > 1 || !problem.y.is_packed(Layout::nhwc) || !problem.w.is_packed(Layout::nhwc)) {
+    if (problem.x.channel_block > 1 || !problem.y.is_packed(Layout::nhwc)) {
       return Refusal{RefusalCode::layout, "this engine takes w and y channels last, and x by strides"};
-    }
-    if (problem.y.elements() == 0 || stem_terms(problem) == 0) {
-      return Refusal{RefusalCode::size, "a size of 0: this engine needs data to compute from"};
     }
     for (std::size_t i = 0; i < problem.dilation.size(); ++i) {
       if (problem.dilation[i] * (problem.w.dims[2 + i] - 1) > kMostReach) {
@@ -121,7 +108,7 @@ class StemEngine final : public ProductEngine {
       return Refusal{RefusalCode::size, fmt::format("{} pixels of {} channels: this engine takes fewer",
                                                     stem_pixels(problem), problem.out_channels())};
     }
-    return check_tiles(problem, request);
+    return std::nullopt;
   }
 
   PlannedKernels planned(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device,

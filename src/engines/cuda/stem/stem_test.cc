@@ -5,18 +5,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "device/cuda/nvrtc.h"
-#include "engines/cuda/testing/described.h"
 #include "engines/cuda/testing/on_a_gpu.h"
 #include "engines/cuda/testing/product_cases.h"
-#include "generate/testing/host_library.h"
 
 namespace convoy::cuda {
 namespace {
 
 using convoy::testing::Random;
-using testing::device_of;
-using testing::problem_of;
 
 constexpr const char* kProblems[] = {
     "fprop:x=f16,8x3x224x224,nhwc:w=f16,64x3x7x7,nhwc:y=f16,8x64x112x112,nhwc:pad=3x3:stride=2x2:bias=1:act=relu",
@@ -26,44 +21,30 @@ constexpr const char* kProblems[] = {
 };
 
 TEST(StemKernels, CompileWithoutSpills) {
-  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
-  EXPECT_GE(testing::expect_compiles(stem_engine(), kProblems, 7, 0), 40);
+  testing::expect_compiles(stem_engine(), kProblems, {.every = 7, .least = 40});
 }
 
 TEST(StemKernels, AreRightOnTheProcessor) {
-  if (const std::string why = generate::no_host_compiler(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
   const char* const texts[] = {
       "fprop:x=f16,2x3x23x37,nhwc:w=f16,64x3x7x7,nhwc:y=f16,2x64x12x19,nhwc:pad=3x3:stride=2x2:bias=1:act=relu",
       "fprop:x=bf16,1x3x20x31,nchw:w=bf16,32x3x3x3,nhwc:y=bf16,1x32x10x16,nhwc:pad=1x1:stride=2x2:bias=1:act=swish,1",
       "fprop:x=f16,1x1x5x9x7,ndhwc:w=f16,20x1x3x3x3,ndhwc:y=f16,1x20x5x9x7,ndhwc:pad=1x2x1:dilation=1x2x1:alpha=2",
       "fprop:x=f16,2x4x50,ncw:w=f16,9x4x5,nwc:y=f16,2x9x46,nwc:gamma=1:bias=1",
   };
-  EXPECT_GE(testing::expect_right_on_the_processor(stem_engine(), texts), 8);
+  testing::expect_right_on_the_processor(stem_engine(), texts, 8);
 }
 
-TEST(StemTiles, AConfigurationSaysAllOfATile) {
-  const auto tiles = stem_engine().tiles(problem_of(kProblems[0]), device_of(90));
-  EXPECT_EQ(tiles.size(), 6U);
-  for (const ProductTile& tile : tiles) EXPECT_EQ(stem_engine().tile_of(configuration_of(tile)), tile);
-}
+TEST(StemTiles, AConfigurationSaysAllOfATile) { testing::expect_tiles(stem_engine(), kProblems[0], 6); }
 
 TEST(StemEngine, RefusesWhatItsWindowsDontHold) {
-  PlanRequest request;
-  request.cuda = device_of(90);
-  const auto why = [&](const char* text) {
-    const auto refusal = refuse(stem_engine(), problem_of(text), request);
-    return refusal ? refusal->reason : "";
-  };
-  for (const char* text : kProblems) EXPECT_EQ(why(text), "") << text;
-  EXPECT_EQ(why("fprop:x=f16,8x16x28x28,nhwc:w=f16,16x16x3x3,nhwc:pad=1x1"),
-            "w.dims=16x16x3x3: this engine takes at most 8 channels and 256 weights a filter");
-  EXPECT_EQ(why("fprop:x=f16,8x3x28x28:w=f16,16x3x3x3,nhwc:y=f16,8x16x28x28:pad=1x1"),
-            "this engine takes w and y channels last, and x by strides");
-  EXPECT_EQ(why("fprop:x=f16,8x3x600x28,nhwc:w=f16,16x3x3x1,nhwc:pad=128x0:dilation=128x1"),
-            "dilation=128x1: this engine takes windows of at most 256");
-  EXPECT_NE(why("fprop:x=f16,8x4x28x28,nhwc:w=f16,16x2x3x3,nhwc:pad=1x1:groups=2"), "");
-  request.cuda->shared_bytes_per_block = 7;
-  EXPECT_EQ(why(kProblems[0]), "7 bytes of shared memory a block: this engine needs more");
+  testing::expect_refusals(stem_engine(), kProblems,
+                           {{"fprop:x=f16,8x16x28x28,nhwc:w=f16,16x16x3x3,nhwc:pad=1x1",
+                             "w.dims=16x16x3x3: this engine takes at most 8 channels and 256 weights a filter"},
+                            {"fprop:x=f16,8x3x28x28:w=f16,16x3x3x3,nhwc:y=f16,8x16x28x28:pad=1x1",
+                             "this engine takes w and y channels last, and x by strides"},
+                            {"fprop:x=f16,8x3x600x28,nhwc:w=f16,16x3x3x1,nhwc:pad=128x0:dilation=128x1",
+                             "dilation=128x1: this engine takes windows of at most 256"},
+                            {"fprop:x=f16,8x4x28x28,nhwc:w=f16,16x2x3x3,nhwc:pad=1x1:groups=2"}});
 }
 
 std::string random_text(Random& random, const char* type) {

@@ -1,8 +1,10 @@
 #include "engines/cuda/testing/product_cases.h"
 
+#include "device/cuda/nvrtc.h"
 #include "engines/cuda/testing/compiled.h"
 #include "engines/cuda/testing/described.h"
 #include "engines/cuda/testing/host_kernel.h"
+#include "generate/testing/host_library.h"
 
 namespace convoy::cuda::testing {
 namespace {
@@ -13,26 +15,28 @@ std::string name_of(const std::string& problem, const ProductTile& tile) {
 
 }  // namespace
 
-int expect_compiles(const ProductEngine& engine, std::span<const char* const> problems, int every,
-                    std::int64_t most_spilled) {
+void expect_compiles(const ProductEngine& engine, std::span<const char* const> problems, const CompileCases& cases) {
+  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
   int seen = 0;
   for (const char* text : problems) {
     const ConvProblem problem = problem_of(text);
     for (const int architecture : {80, 90, 100}) {
       const CudaDevice device = device_of(architecture);
+      if (refuse(engine, problem, {.cuda = device})) continue;
       for (const ProductTile& tile : engine.tiles(problem, device)) {
-        if (++seen % every != 0) continue;
-        const int target_sms = seen / every % 3 == 0 ? 66 : 0;
+        if (++seen % cases.every != 0) continue;
+        const int target_sms = seen / cases.every % 3 == 0 ? 66 : 0;
         const PlannedKernels planned = engine.planned(problem, tile, device, target_sms);
-        EXPECT_LE(spilled_bytes(planned.kernels.front().request), target_sms > 0 ? 128 : most_spilled)
+        EXPECT_LE(spilled_bytes(planned.kernels.front().request), target_sms > 0 ? 128 : cases.most_spilled)
             << name_of(text, tile) << " sm_" << architecture;
       }
     }
   }
-  return seen;
+  EXPECT_GE(seen, cases.least);
 }
 
-int expect_right_on_the_processor(const ProductEngine& engine, std::span<const char* const> problems) {
+void expect_right_on_the_processor(const ProductEngine& engine, std::span<const char* const> problems, int least) {
+  if (const std::string why = generate::no_host_compiler(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
   CudaDevice few = device_of(90);
   few.sm_count = 1;  // blocks that go through several tiles
   int seen = 0;
@@ -45,7 +49,40 @@ int expect_right_on_the_processor(const ProductEngine& engine, std::span<const c
       EXPECT_EQ(walk(planned, problem, data), "") << name_of(text, tiles[i]);
     }
   }
-  return seen;
+  EXPECT_GE(seen, least);
+}
+
+void expect_tiles(const ProductEngine& engine, const char* problem, std::size_t least) {
+  const auto tiles = engine.tiles(problem_of(problem), device_of(90));
+  EXPECT_GE(tiles.size(), least);
+  for (const ProductTile& tile : tiles) {
+    const Candidate candidate{engine.info().name, configuration_of(tile)};
+    EXPECT_EQ(engine.tile_of(candidate.knobs), tile);
+    EXPECT_EQ(*parse_candidate(print(candidate)), candidate);
+  }
+}
+
+void expect_refusals(const ProductEngine& engine, std::span<const char* const> taken,
+                     const std::vector<RefusedCase>& refused) {
+  PlanRequest request;
+  request.cuda = device_of(90);
+  const auto why = [&](const char* text) {
+    const auto refusal = refuse(engine, problem_of(text), request);
+    return refusal ? refusal->reason : "";
+  };
+  for (const char* text : taken) EXPECT_EQ(why(text), "") << text;
+  for (const RefusedCase& each : refused) {
+    if (const std::string reason = why(each.problem); each.why.empty()) {
+      EXPECT_NE(reason, "") << each.problem;
+    } else {
+      EXPECT_EQ(reason, each.why) << each.problem;
+    }
+  }
+  request.cuda->shared_bytes_per_block = 7;
+  EXPECT_EQ(why(taken[0]), "7 bytes of shared memory a block: this engine needs more");
+  request.cuda = device_of(100);
+  EXPECT_EQ(why(taken[0]),
+            engine.info().min_architecture == 90 ? "device=cuda:0, sm_100: this engine needs sm_90a" : "");
 }
 
 }  // namespace convoy::cuda::testing

@@ -6,8 +6,6 @@
 #include <array>
 #include <limits>
 
-#include "core/notes.h"
-#include "core/padding.h"
 #include "device/cuda/rates.h"
 #include "engines/cuda/compiler/constants.h"
 
@@ -102,19 +100,7 @@ class VolumeEngine final : public ProductEngine {
     info_.notes_vary = true;
   }
 
-  // The zeros beside x are multiplied, too.
-  std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
-    std::vector<std::string> notes = info_.notes;
-    if (reads_padding(problem)) notes.emplace_back(note::multiplies_padding);
-    return notes;
-  }
-  std::vector<std::string> other_notes() const override { return {std::string(note::multiplies_padding)}; }
-
-  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
-    if (request.cuda && request.cuda->architecture != 90) {
-      return Refusal{RefusalCode::device, fmt::format("device=cuda:{}, sm_{}: this engine needs sm_90a",
-                                                      request.cuda->ordinal, request.cuda->architecture)};
-    }
+  std::optional<Refusal> check_problem(const ConvProblem& problem) const override {
     if (problem.w.dims.size() != 5) {
       return Refusal{RefusalCode::spatial_dims, "w.dims=" + to_string(problem.w.dims) + ": this engine takes volumes"};
     }
@@ -128,23 +114,11 @@ class VolumeEngine final : public ProductEngine {
                      fmt::format("w.dims={}: this engine takes 16, 32 or 64 channels to multiples of 8",
                                  to_string(problem.w.dims))};
     }
-    if (!problem.w.is_packed(Layout::nhwc)) {
-      return Refusal{RefusalCode::layout, "w: this engine takes channels last"};
-    }
-    for (const TensorDesc* each : {&problem.x, &problem.w, &problem.y}) {
-      if (each->elements() == 0) {
-        return Refusal{RefusalCode::size, "a size of 0: this engine needs data to compute from"};
-      }
-      if (each->alignment < 16) {
-        return Refusal{RefusalCode::alignment,
-                       fmt::format("align={}: this engine copies 16 bytes at a time", each->alignment)};
-      }
-    }
     if (channels * problem.x.dims[3] * problem.x.dims[4] > kMost || problem.y.elements() / 8 > kMost ||
         std::max(problem.x.dims[2], problem.y.dims[2]) > kMost) {
       return Refusal{RefusalCode::size, fmt::format("x.dims={}: this engine takes fewer", to_string(problem.x.dims))};
     }
-    return check_tiles(problem, request);
+    return std::nullopt;
   }
 
   PlannedKernels planned(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device,
@@ -192,7 +166,7 @@ class VolumeEngine final : public ProductEngine {
     const VolumeTile shape = volume_tile(problem, tile);
     const auto taps = three(problem.w.dims, 2);
     const auto products =
-        static_cast<double>(shape.groups_h * shape.groups_w * taps[1] * taps[2] * problem.in_channels() / 16);
+        static_cast<double>(shape.groups_h * shape.groups_w * taps[1] * taps[2] * (problem.in_channels() / 16));
     const double beside = kPlaneCycles / static_cast<double>(std::min<std::int64_t>(shape.blocks, 2));
     const double plane = (kProductCycles * products + beside) / kClock;
     return kLaunchSeconds + std::max(cut_of(problem, tile, device).planes * plane,
