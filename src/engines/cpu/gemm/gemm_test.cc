@@ -7,45 +7,28 @@
 namespace convoy::cpu {
 namespace {
 
-class Gemm : public testing::TestWithParam<Isa> {
- protected:
-  void SetUp() override {
-    if (cpu_features().isa < GetParam()) GTEST_SKIP() << "this processor has no " << name_of(GetParam());
-  }
-};
+using Gemm = OnIsas;
 
 TEST_P(Gemm, EveryPathMatchesTheOracle) {
-  for (const char* text : {
-           "fprop:x=f32,2x64x7x7,nhwc:w=f32,96x64x1x1",                  // in place, images joined
-           "fprop:x=f32,1x64x15x15,nhwc:w=f32,48x64x1x1:stride=2x2",     // in place, strided
-           "fprop:x=f32,2x24x5x5,nhwc:w=f32,40x24x3x3:pad=1x1",          // gathered, tiles cross rows
-           "fprop:x=f32,1x24x9x9,nhwc:w=f32,24x3x3x3:pad=1x1:groups=8",  // gathered, several groups
-           "fprop:x=f32,1x64x14x14,nchw:w=f32,64x64x1x1",                // planar, rows joined
-           "fprop:x=f32,1x20x14x14,nchw:w=f32,23x20x3x3:pad=1x1",        // dropped positions, rest panel
-           "fprop:x=f32,1x16x7x7,nhwc:w=f32,256x16x3x3:pad=1x1",         // chunks share a block's buffer
-           "fprop:x=f32,1x16x7x7,nchw:w=f32,256x16x3x3:pad=1x1",
-           "fprop:x=f32,1x3x40x40,nchw:w=f32,16x3x7x7:pad=3x3:stride=2x2",  // residues of the stride
-           "fprop:x=f32,1x8x9x700,nchw:w=f32,5x8x1x1:stride=3x2",           // residues no tap uses
-           "fprop:x=f32,1x40x9x9,nchw:w=f32,24x5x3x3:pad=2x2:dilation=2x2:groups=8",
-           "fprop:x=f32,2x16x300,nchw:w=f32,8x16x5:pad=2",                            // 1D
-           "fprop:x=f32,1x5x12x12x12,nchw:w=f32,5x5x3x3x3:pad=2x2x2:dilation=2x2x2",  // 3D
-           "dgrad:x=f32,1x24x15x15,nhwc:w=f32,32x24x3x3:y=f32,1x32x8x8,nhwc:stride=2x2:pad=1x1",
-           "dgrad:x=f32,1x24x16x16,nchw:w=f32,32x24x4x4:y=f32,1x32x8x8,nchw:stride=2x2:pad=1x1",
-           "dgrad:x=f32,1x16x9x9,nchw:w=f32,32x16x1x1:y=f32,1x32x3x3,nchw:stride=3x3",  // phases with no tap
-       }) {
-    for (int threads : {1, 3}) {
-      EngineCheck how;
-      how.isa = GetParam();
-      how.threads = threads;
-      run_and_compare(gemm_engine(), problem_of(text), how, 7);
-      ConvProblem full = problem_of(text);
-      full.epilogue = {.bias = true, .gamma = 0.5, .activation = {ActivationKind::relu, 0, 0}};
-      run_and_compare(gemm_engine(), full, how, 8);
-      in_f64(full);
-      full.epilogue.activation = {ActivationKind::prelu, 0, 0};
-      run_and_compare(gemm_engine(), full, how, 9);
-    }
-  }
+  check_paths(gemm_engine(), GetParam(),
+              {
+                  "fprop:x=f32,2x64x7x7,nhwc:w=f32,96x64x1x1",                  // in place, images joined
+                  "fprop:x=f32,1x64x15x15,nhwc:w=f32,48x64x1x1:stride=2x2",     // in place, strided
+                  "fprop:x=f32,2x24x5x5,nhwc:w=f32,40x24x3x3:pad=1x1",          // gathered, tiles cross rows
+                  "fprop:x=f32,1x24x9x9,nhwc:w=f32,24x3x3x3:pad=1x1:groups=8",  // gathered, several groups
+                  "fprop:x=f32,1x64x14x14,nchw:w=f32,64x64x1x1",                // planar, rows joined
+                  "fprop:x=f32,1x20x14x14,nchw:w=f32,23x20x3x3:pad=1x1",        // dropped positions, rest panel
+                  "fprop:x=f32,1x16x7x7,nhwc:w=f32,256x16x3x3:pad=1x1",         // chunks share a block's buffer
+                  "fprop:x=f32,1x16x7x7,nchw:w=f32,256x16x3x3:pad=1x1",
+                  "fprop:x=f32,1x3x40x40,nchw:w=f32,16x3x7x7:pad=3x3:stride=2x2",  // residues of the stride
+                  "fprop:x=f32,1x8x9x700,nchw:w=f32,5x8x1x1:stride=3x2",           // residues no tap uses
+                  "fprop:x=f32,1x40x9x9,nchw:w=f32,24x5x3x3:pad=2x2:dilation=2x2:groups=8",
+                  "fprop:x=f32,2x16x300,nchw:w=f32,8x16x5:pad=2",                            // 1D
+                  "fprop:x=f32,1x5x12x12x12,nchw:w=f32,5x5x3x3x3:pad=2x2x2:dilation=2x2x2",  // 3D
+                  "dgrad:x=f32,1x24x15x15,nhwc:w=f32,32x24x3x3:y=f32,1x32x8x8,nhwc:stride=2x2:pad=1x1",
+                  "dgrad:x=f32,1x24x16x16,nchw:w=f32,32x24x4x4:y=f32,1x32x8x8,nchw:stride=2x2:pad=1x1",
+                  "dgrad:x=f32,1x16x9x9,nchw:w=f32,32x16x1x1:y=f32,1x32x3x3,nchw:stride=3x3",  // phases with no tap
+              });
 }
 
 TEST_P(Gemm, EveryTileGivesTheSameBits) {
@@ -53,23 +36,7 @@ TEST_P(Gemm, EveryTileGivesTheSameBits) {
                            "fprop:x=f32,1x20x13x13,nchw:w=f32,40x20x3x3:pad=1x1:bias=1:act=relu",
                            "fprop:x=f64,1x20x13x13,nhwc:w=f64,40x20x3x3:pad=1x1:bias=1:act=relu",
                            "fprop:x=f64,1x20x13x13,nchw:w=f64,40x20x3x3:pad=1x1:bias=1:act=relu"}) {
-    const ConvProblem problem = problem_of(text);
-    const auto tiles = gemm_engine().configurations(problem, {1, capped(cpu_features(), GetParam())}).listed;
-    ASSERT_GT(tiles.size(), 3u);
-    std::vector<float> first;
-    for (const KnobValues& tile : tiles) {
-      for (int threads : {1, 3}) {
-        EngineCheck how;
-        how.isa = GetParam();
-        how.threads = threads;
-        how.knobs = tile;
-        const std::vector<float> out = run_and_compare(gemm_engine(), problem, how, 11);
-        ASSERT_FALSE(out.empty());
-        if (first.empty()) first = out;
-        ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0)
-            << print(Candidate{"", tile}) << " " << threads;
-      }
-    }
+    check_same_bits(gemm_engine(), GetParam(), text);
   }
 }
 

@@ -125,6 +125,53 @@ inline std::vector<float> run_and_compare(const Engine& engine, const ConvProble
   return std::vector<float>(out->as<float>(), out->as<float>() + out_bytes / sizeof(float));
 }
 
+// Tests with an instruction set that this processor has.
+class OnIsas : public testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    if (cpu_features().isa < GetParam()) GTEST_SKIP() << "this processor has no " << name_of(GetParam());
+  }
+};
+
+// Each problem with 1 and 3 threads, as it is, with an epilogue, and in f64 with another.
+inline void check_paths(const Engine& engine, Isa isa, std::initializer_list<const char*> problems) {
+  for (const char* text : problems) {
+    for (int threads : {1, 3}) {
+      EngineCheck how;
+      how.isa = isa;
+      how.threads = threads;
+      run_and_compare(engine, problem_of(text), how, 7);
+      ConvProblem full = problem_of(text);
+      full.epilogue = {.bias = true, .gamma = 0.5, .activation = {ActivationKind::relu, 0, 0}};
+      run_and_compare(engine, full, how, 8);
+      in_f64(full);
+      full.epilogue.activation = {ActivationKind::prelu, 0, 0};
+      run_and_compare(engine, full, how, 9);
+    }
+  }
+}
+
+// All configurations of a problem, with 1 and 3 threads, give the same bits.
+inline void check_same_bits(const Engine& engine, Isa isa, const char* text) {
+  const ConvProblem problem = problem_of(text);
+  const auto tiles = engine.configurations(problem, {1, capped(cpu_features(), isa)}).listed;
+  ASSERT_GT(tiles.size(), 3u);
+  std::vector<float> first;
+  for (const KnobValues& tile : tiles) {
+    for (int threads : {1, 3}) {
+      EngineCheck how;
+      how.isa = isa;
+      how.threads = threads;
+      how.knobs = tile;
+      const std::vector<float> out = run_and_compare(engine, problem, how, 11);
+      ASSERT_FALSE(out.empty());
+      if (first.empty()) first = out;
+      ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0)
+          << print(Candidate{"", tile}) << " " << threads;
+    }
+  }
+}
+
 // Random problems of up to a few thousand products an output, with everything a problem can have.
 inline ConvProblem random_problem(std::mt19937& random, const std::vector<LayoutPair>& layouts, bool dgrad) {
   const auto pick = [&](std::int64_t low, std::int64_t high) {
