@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "network/graph/conv_node.h"
@@ -24,9 +25,17 @@ Error mixes(const Node& node, std::string_view why) {
 // What may be told a shape that follows from the batch's size.
 constexpr std::array<std::string_view, 5> kShaped{"Reshape", "Expand", "Resize", "Tile", "Upsample"};
 
-// Values that follow from sizes of activations, like those that exporters compute a Reshape's shape from, may decide
-// shapes and nothing else: a mean over the batch that divides by its size would come out wrong. `graph` is in order.
-Result<void> check_sizes_decide_shapes_only(const Graph& graph) {
+bool is_the_same_constant(const Graph& whole, const Graph& part, int value) {
+  const HostTensor* const a = whole.constant_of(value);
+  const HostTensor* const b = part.constant_of(value);
+  return a != nullptr && b != nullptr && a->desc == b->desc &&
+         std::memcmp(a->data.get(), b->data.get(), static_cast<std::size_t>(a->desc.bytes())) == 0;
+}
+
+// Values that follow from the batch's size, as the shape of a Reshape may, may decide shapes and nothing else: a mean
+// over the batch that divides by its size would come out wrong. Other sizes, of which a detector computes its anchors,
+// give the same constants for the whole batch and for a part. `graph` is in order.
+Result<void> check_sizes_decide_shapes_only(const Graph& graph, const Graph& whole, const Graph& part) {
   std::vector<bool> of_inputs(graph.values.size(), false), size(graph.values.size(), false);
   for (const int value : graph.inputs) of_inputs[value] = true;
   const auto any = [](const std::vector<bool>& marked, int value) { return value != kAbsent && marked[value]; };
@@ -46,7 +55,8 @@ Result<void> check_sizes_decide_shapes_only(const Graph& graph) {
     for (const int value : node.outputs) {
       if (value == kAbsent) continue;
       of_inputs[value] = reads_inputs && !gives_size;
-      size[value] = gives_size || (reads_size && !reads_inputs);
+      const bool follows = gives_size || (reads_size && !reads_inputs);
+      size[value] = follows && !is_the_same_constant(whole, part, value);
     }
   }
   return {};
@@ -72,12 +82,16 @@ ops::ImageRule rule_of(const Node& node) {
 
 // ---- the graph ----
 
-// The dims of what comes from the inputs, by value: those of one image, and none of other values.
-Result<std::vector<Dims>> dims_of_image(Graph graph, std::int64_t images, const PassContext& context) {
+struct Inferred {
+  Graph graph;              // with what sizes decide as constants
+  std::vector<Dims> image;  // by value, of what comes from the inputs: the dims of one image
+};
+
+Result<Inferred> inferred(Graph graph, std::int64_t images, const PassContext& context) {
   const std::size_t count = graph.values.size();  // the others are within operators
   CONVOY_TRY([[maybe_unused]] const int folded, constant_folding_but_dequantize(graph, context));
   CONVOY_TRY([[maybe_unused]] const int expanded, expansion(graph, context));
-  CONVOY_TRY([[maybe_unused]] const int inferred, shape_inference(graph, context));
+  CONVOY_TRY([[maybe_unused]] const int shaped, shape_inference(graph, context));
   std::vector<bool> has_images(graph.values.size(), false);
   for (const int value : graph.inputs) has_images[value] = true;
   const auto counts_images = [&](int value) {
@@ -107,12 +121,12 @@ Result<std::vector<Dims>> dims_of_image(Graph graph, std::int64_t images, const 
     return Error{ErrorCode::unsupported, fmt::format("the batch can't be run in parts: output '{}' has no images in it",
                                                      graph.values[value].name)};
   }
-  std::vector<Dims> result(count);
-  for (std::size_t v = 0; v < result.size(); ++v) {
+  std::vector<Dims> image(count);
+  for (std::size_t v = 0; v < count; ++v) {
     const Dims& dims = graph.values[v].desc.dims;
-    if (has_images[v]) result[v].assign(dims.begin() + 1, dims.end());
+    if (has_images[v]) image[v].assign(dims.begin() + 1, dims.end());
   }
-  return result;
+  return Inferred{std::move(graph), std::move(image)};
 }
 
 }  // namespace
@@ -145,11 +159,11 @@ Result<void> check_image_wise(const Graph& graph, std::int64_t images, const Pas
   }
   Graph ordered = graph;
   CONVOY_TRY([[maybe_unused]] const int moved, topological_order(ordered, context));
-  CONVOY_CHECK(check_sizes_decide_shapes_only(ordered));
-  CONVOY_TRY(const std::vector<Dims> of_whole, dims_of_image(ordered, *batch, context));
-  CONVOY_TRY(const std::vector<Dims> of_part, dims_of_image(with_batch(ordered, images), images, context));
-  for (std::size_t v = 0; v < of_whole.size(); ++v) {
-    if (of_whole[v] == of_part[v]) continue;
+  CONVOY_TRY(const Inferred whole, inferred(ordered, *batch, context));
+  CONVOY_TRY(const Inferred part, inferred(with_batch(ordered, images), images, context));
+  CONVOY_CHECK(check_sizes_decide_shapes_only(ordered, whole.graph, part.graph));
+  for (std::size_t v = 0; v < whole.image.size(); ++v) {
+    if (whole.image[v] == part.image[v]) continue;
     return Error{ErrorCode::unsupported,
                  fmt::format("the batch can't be run in parts: '{}' has other sizes in them", graph.values[v].name)};
   }

@@ -265,6 +265,17 @@ TEST(BatchParts, AreRefusedWhereImagesMeet) {
   }
 }
 
+// Of the images' height, as detectors compute their anchors.
+TEST(BatchParts, MayComputeWithSizesThatBatchesShare) {
+  GraphBuilder b;
+  const int x = b.input("x", {4, 4, 6, 6});
+  const int height = b.node("Gather", {b.node("Shape", {x}), b.constant(longs({2}))}, {{"axis", std::int64_t{0}}});
+  b.output(b.node("Mul", {x, b.node("Cast", {height}, {{"to", std::int64_t{1}}})}));
+  const auto whole = prepared(b.graph, test_options()), parts = prepared(b.graph, in_parts(2, false));
+  ASSERT_TRUE(whole.ok() && parts.ok()) << refusal_of(b.graph);
+  expect_close(parts->outputs[0], whole->outputs[0]);
+}
+
 TEST(BatchParts, AreForEveryNetworkOfTheZoo) {
   const auto team = make_cpu_team(1);
   for (const std::string& name : zoo_names()) {
