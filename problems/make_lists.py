@@ -290,9 +290,8 @@ def convnext_tiny():
     return net
 
 
-def yolo_tiny():
-    """yolo_tiny, a small detector of the YOLO kind as the zoo has it (src/network/graph/zoo/yolo.cc), 640x640."""
-    net = Net(3, (640, 640))
+def feature_maps(net):
+    """The backbone and neck of YOLOv8n: three maps as (channels, size)."""
 
     def csp(name, out, blocks):
         net.conv(f"{name}.in", out, 1)
@@ -302,16 +301,6 @@ def yolo_tiny():
             net.conv(f"{name}.{block}.2", out // 2, 3)
         net.c = out // 2 * (2 + blocks)
         net.conv(f"{name}.out", out, 1)
-
-    def head(name, c, size):
-        net.c, net.size = c, size
-        net.conv(f"{name}.stem", 64, 1)
-        for branch in ("box", "class"):
-            net.conv(f"{name}.{branch}.1", 64, 3)
-            net.conv(f"{name}.{branch}.2", 64, 3)
-        net.conv(f"{name}.box.out", 4, 1, branch=True)
-        net.conv(f"{name}.object", 1, 1, branch=True)
-        net.conv(f"{name}.class.out", 80, 1)
 
     net.conv("stem", 16, 3, stride=2)
     for stage, (k, blocks) in enumerate(((32, 1), (64, 2), (128, 2), (256, 1)), start=1):
@@ -328,8 +317,36 @@ def yolo_tiny():
         net.conv(f"{name}.down", k, 3, stride=2)
         net.c = k + other
         csp(name, out, 1)
-    for name, c, size in (("head3", 64, s3), ("head4", 128, s4), ("head5", 256, s5)):
-        head(name, c, size)
+    return (64, s3), (128, s4), (256, s5)
+
+
+def yolo_tiny():
+    """yolo_tiny, a small detector of the YOLO kind as the zoo has it (src/network/graph/zoo/yolo.cc), 640x640."""
+    net = Net(3, (640, 640))
+    for level, (c, size) in enumerate(feature_maps(net), start=3):
+        name, net.c, net.size = f"head{level}", c, size
+        net.conv(f"{name}.stem", 64, 1)
+        for branch in ("box", "class"):
+            net.conv(f"{name}.{branch}.1", 64, 3)
+            net.conv(f"{name}.{branch}.2", 64, 3)
+        net.conv(f"{name}.box.out", 4, 1, branch=True)
+        net.conv(f"{name}.object", 1, 1, branch=True)
+        net.conv(f"{name}.class.out", 80, 1)
+    return net
+
+
+def yolov8n():
+    """YOLOv8n (Jocher et al., Ultralytics YOLOv8, 2023), 640x640. dfl: the mean of each side's 16 distances."""
+    net = Net(3, (640, 640))
+    maps = feature_maps(net)
+    for level, (c, size) in enumerate(maps, start=3):
+        for branch, width, out in (("box", 64, 64), ("class", 80, 80)):
+            net.c, net.size, name = c, size, f"head{level}.{branch}"
+            net.conv(f"{name}.1", width, 3)
+            net.conv(f"{name}.2", width, 3)
+            net.conv(f"{name}.out", out, 1)
+    net.c, net.size = 16, (4, sum(height * width for _, (height, width) in maps))
+    net.conv("dfl", 1, 1)
     return net
 
 
@@ -433,7 +450,7 @@ def speech1d():
 
 
 LISTS = (resnet18, resnet50, resnext50_32x4d, squeezenet1_1, mobilenet_v2, mobilenet_v3_large,
-         efficientnet_b0, vgg16, googlenet, densenet121, convnext_tiny, unet, unet3d, yolo_tiny, deepbench, speech1d)
+         efficientnet_b0, vgg16, googlenet, densenet121, convnext_tiny, unet, unet3d, yolo_tiny, yolov8n, deepbench, speech1d)
 
 
 def main():

@@ -8,7 +8,7 @@ from steps import harness
 ZOO = {"convnext_tiny": {"H": 64, "W": 64}, "densenet121": {"H": 64, "W": 64}, "efficientnet_b0": {"H": 64, "W": 64}, "googlenet": {"H": 64, "W": 64},
        "mobilenet_v2": {"H": 64, "W": 64}, "mobilenet_v3_large": {"H": 64, "W": 64}, "resnet18": {"H": 64, "W": 64}, "resnet50": {"H": 64, "W": 64}, "resnext50_32x4d": {"H": 64, "W": 64},
        "squeezenet1_1": {"H": 64, "W": 64}, "unet": {"H": 188, "W": 188}, "unet3d": {"D": 92, "H": 92, "W": 92}, "vgg16": {"H": 224, "W": 224},
-       "yolo_tiny": {"H": 128, "W": 128}}
+       "yolo_tiny": {"H": 128, "W": 128}, "yolov8n": {"H": 128, "W": 128}}
 TRAINED = {"cifar10-imageclassifier": {}, "fastestdet": {}, "meshnet_gwm_5ch": {"D": 32, "H": 32, "W": 32}, "mnist-8": {}, "ppocr-mobile-v2-cls": {"p2o.DynamicDimension.1": 48, "p2o.DynamicDimension.2": 192},
            "selfie-segmentation-landscape": {}, "squeezenet1.1-7": {}, "super-resolution-10": {}, "ultraface-RFB-320": {},
            "waifu2x-upconv7-scale2x": {}}

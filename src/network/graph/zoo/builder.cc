@@ -37,18 +37,21 @@ ModelBuilder::ModelBuilder(const std::string& graph_name, std::uint64_t seed, fl
   return node;
 }
 
-std::string ModelBuilder::weights(const std::string& name, const std::vector<std::int64_t>& dims, float low,
-                                  float high) {
+::onnx::TensorProto& ModelBuilder::tensor(const std::string& name, ::onnx::TensorProto::DataType type,
+                                          const std::vector<std::int64_t>& dims) {
   auto& tensor = *model_.mutable_graph()->add_initializer();
   tensor.set_name(name);
-  tensor.set_data_type(::onnx::TensorProto::FLOAT);
+  tensor.set_data_type(type);
+  for (const std::int64_t dim : dims) tensor.add_dims(dim);
+  return tensor;
+}
+
+std::string ModelBuilder::weights(const std::string& name, const std::vector<std::int64_t>& dims, float low,
+                                  float high) {
   std::size_t count = 1;
-  for (const std::int64_t dim : dims) {
-    tensor.add_dims(dim);
-    count *= static_cast<std::size_t>(dim);
-  }
+  for (const std::int64_t dim : dims) count *= static_cast<std::size_t>(dim);
   // In blocks that stay in cache: the largest tensors have 400 MB.
-  std::string& bytes = *tensor.mutable_raw_data();
+  std::string& bytes = *tensor(name, ::onnx::TensorProto::FLOAT, dims).mutable_raw_data();
   bytes.reserve(count * sizeof(float));
   std::array<float, 4096> block;
   for (std::size_t done = 0; done < count;) {
@@ -60,20 +63,19 @@ std::string ModelBuilder::weights(const std::string& name, const std::vector<std
   return name;
 }
 
-std::string ModelBuilder::scalar(const std::string& name, float value) {
-  auto& tensor = *model_.mutable_graph()->add_initializer();
-  tensor.set_name(name);
-  tensor.set_data_type(::onnx::TensorProto::FLOAT);
-  tensor.set_raw_data(&value, sizeof(value));
-  return name;
+Value ModelBuilder::scalar(const std::string& name, float value) {
+  tensor(name, ::onnx::TensorProto::FLOAT, {}).set_raw_data(&value, sizeof(value));
+  return {name};
+}
+
+Value ModelBuilder::scalar(const std::string& name, std::int64_t value) {
+  tensor(name, ::onnx::TensorProto::INT64, {}).set_raw_data(&value, sizeof(value));
+  return {name};
 }
 
 std::string ModelBuilder::indices(const std::string& name, const std::vector<std::int64_t>& values) {
-  auto& tensor = *model_.mutable_graph()->add_initializer();
-  tensor.set_name(name);
-  tensor.set_data_type(::onnx::TensorProto::INT64);
-  tensor.add_dims(static_cast<std::int64_t>(values.size()));
-  tensor.set_raw_data(values.data(), values.size() * sizeof(std::int64_t));
+  tensor(name, ::onnx::TensorProto::INT64, {static_cast<std::int64_t>(values.size())})
+      .set_raw_data(values.data(), values.size() * sizeof(std::int64_t));
   return name;
 }
 

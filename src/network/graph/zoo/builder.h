@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "onnx.pb.h"
@@ -83,20 +84,32 @@ class ModelBuilder {
   Value global_average_pool(const std::string& name, const Value& x);
 
   Value concat(const std::string& name, const std::vector<Value>& parts, std::int64_t axis = 1);
-  std::vector<Value> split_in_two(const std::string& name, const Value& x);  // halves of the channels
+  std::vector<Value> split(const std::string& name, const Value& x, const std::vector<std::int64_t>& channels);
   Value crop(const std::string& name, const Value& x, std::int64_t margin);  // margin positions from every side
   Value double_size(const std::string& name, const Value& x);                // nearest neighbour
   Value flatten(const std::string& name, const Value& x);
-  Value flatten_positions(const std::string& name, const Value& x);  // N x C x HW
+  Value reshape(const std::string& name, const Value& x, const std::vector<std::int64_t>& shape);
   Value transpose(const std::string& name, const Value& x, const std::vector<std::int64_t>& permutation);
+
+  // Any operator, for what is no layer: sizes, grids, arithmetic. The channels are the first input's.
+  using Attributes = std::vector<std::pair<const char*, std::int64_t>>;
+  Value apply(const std::string& op, const std::string& name, const std::vector<Value>& inputs,
+              const Attributes& attributes = {});
+  Value scalar(const std::string& name, float value);
+  Value scalar(const std::string& name, std::int64_t value);
+  // A 1x1 convolution to one channel with weights 0, 1, 2 ...: the mean of a distribution over the channels.
+  Value expectation(const std::string& name, const Value& x);
 
  private:
   ::onnx::NodeProto& node(const std::string& op, const std::string& name, const std::vector<std::string>& inputs);
+  Value conv_node(const std::string& name, const std::vector<std::string>& inputs, std::int64_t out,
+                  const ConvSpec& spec);
   Value unary(const std::string& op, const std::string& name, const Value& x);
   Value pool(const std::string& op, const std::string& name, const Value& x, const PoolSpec& spec);
   std::string weights(const std::string& name, const std::vector<std::int64_t>& dims, float low, float high);
   std::string he_weights(const std::string& name, const std::vector<std::int64_t>& dims, double fan_in, double power);
-  std::string scalar(const std::string& name, float value);
+  ::onnx::TensorProto& tensor(const std::string& name, ::onnx::TensorProto::DataType type,
+                              const std::vector<std::int64_t>& dims);
   std::string indices(const std::string& name, const std::vector<std::int64_t>& values);
   std::vector<std::int64_t> everywhere(std::int64_t value, std::size_t times = 1) const;
 

@@ -1,5 +1,6 @@
 // The layers of ModelBuilder, each as the node or nodes that exporters write for it.
 #include <cmath>
+#include <numeric>
 
 #include "network/graph/zoo/builder.h"
 
@@ -53,6 +54,17 @@ std::string ModelBuilder::he_weights(const std::string& name, const std::vector<
   return weights(name, dims, -a, a);
 }
 
+Value ModelBuilder::conv_node(const std::string& name, const std::vector<std::string>& inputs, std::int64_t out,
+                              const ConvSpec& spec) {
+  auto& proto = node("Conv", name, inputs);
+  set_ints(proto, "kernel_shape", everywhere(spec.kernel));
+  set_ints(proto, "strides", everywhere(spec.stride));
+  set_ints(proto, "pads", everywhere(spec.pad, 2));
+  set_ints(proto, "dilations", everywhere(1));
+  set_int(proto, "group", spec.groups);
+  return {proto.output(0), out};
+}
+
 Value ModelBuilder::conv(const std::string& name, const Value& x, const ConvSpec& spec) {
   const std::int64_t out = spec.out == 0 ? x.channels : spec.out;
   std::vector<std::int64_t> dims = everywhere(spec.kernel);
@@ -61,13 +73,7 @@ Value ModelBuilder::conv(const std::string& name, const Value& x, const ConvSpec
   for (std::size_t i = 0; i < rank_; ++i) fan_in *= spec.kernel;
   std::vector<std::string> inputs = {x.name, he_weights(name + ".weight", dims, static_cast<double>(fan_in), x.power)};
   if (spec.bias) inputs.push_back(weights(name + ".bias", {out}, -0.1F, 0.1F));
-  auto& proto = node("Conv", name, inputs);
-  set_ints(proto, "kernel_shape", everywhere(spec.kernel));
-  set_ints(proto, "strides", everywhere(spec.stride));
-  set_ints(proto, "pads", everywhere(spec.pad, 2));
-  set_ints(proto, "dilations", everywhere(1));
-  set_int(proto, "group", spec.groups);
-  return {proto.output(0), out};
+  return conv_node(name, inputs, out, spec);
 }
 
 Value ModelBuilder::conv_transpose(const std::string& name, const Value& x, std::int64_t out,
@@ -125,7 +131,8 @@ Value ModelBuilder::activation(const std::string& name, const Value& x, Activati
     case Activation::relu6:
       y.name = kind == Activation::relu
                    ? node("Relu", name, {x.name}).output(0)
-                   : node("Clip", name, {x.name, scalar(name + ".min", 0), scalar(name + ".max", 6)}).output(0);
+                   : node("Clip", name, {x.name, scalar(name + ".min", 0.0F).name, scalar(name + ".max", 6.0F).name})
+                         .output(0);
       if (!x.positive) y.power /= 2;
       y.positive = true;
       return y;
@@ -134,11 +141,12 @@ Value ModelBuilder::activation(const std::string& name, const Value& x, Activati
       y.power *= kSiluPower;
       return y;
     case Activation::gelu: {  // x * (1 + erf(x/sqrt 2)) / 2, as opsets before 20 must write it
-      const std::string scaled = node("Div", name + ".div", {x.name, scalar(name + ".sqrt2", 1.41421356F)}).output(0);
+      const std::string scaled =
+          node("Div", name + ".div", {x.name, scalar(name + ".sqrt2", 1.41421356F).name}).output(0);
       const std::string erf = node("Erf", name + ".erf", {scaled}).output(0);
-      const std::string one = node("Add", name + ".add", {erf, scalar(name + ".one", 1)}).output(0);
+      const std::string one = node("Add", name + ".add", {erf, scalar(name + ".one", 1.0F).name}).output(0);
       const std::string twice = node("Mul", name + ".mul", {x.name, one}).output(0);
-      y.name = node("Mul", name, {twice, scalar(name + ".half", 0.5F)}).output(0);
+      y.name = node("Mul", name, {twice, scalar(name + ".half", 0.5F).name}).output(0);
       y.power *= kGeluPower;
       return y;
     }
@@ -219,12 +227,16 @@ Value ModelBuilder::concat(const std::string& name, const std::vector<Value>& pa
   return {proto.output(0), axis == 1 ? channels : parts[0].channels, sum / static_cast<double>(channels), positive};
 }
 
-std::vector<Value> ModelBuilder::split_in_two(const std::string& name, const Value& x) {
-  const std::int64_t half = x.channels / 2;
-  auto& proto = node("Split", name, {x.name, indices(name + ".sizes", {half, x.channels - half})});
-  proto.add_output(name + "_out2");
+std::vector<Value> ModelBuilder::split(const std::string& name, const Value& x,
+                                       const std::vector<std::int64_t>& channels) {
+  auto& proto = node("Split", name, {x.name, indices(name + ".sizes", channels)});
   set_int(proto, "axis", 1);
-  return {{proto.output(0), half, x.power, x.positive}, {proto.output(1), x.channels - half, x.power, x.positive}};
+  std::vector<Value> parts;
+  for (std::size_t i = 0; i < channels.size(); ++i) {
+    if (i > 0) proto.add_output(name + "_out" + std::to_string(i + 1));
+    parts.push_back({proto.output(static_cast<int>(i)), channels[i], x.power, x.positive});
+  }
+  return parts;
 }
 
 Value ModelBuilder::crop(const std::string& name, const Value& x, std::int64_t margin) {
@@ -239,13 +251,10 @@ Value ModelBuilder::crop(const std::string& name, const Value& x, std::int64_t m
 }
 
 Value ModelBuilder::double_size(const std::string& name, const Value& x) {
-  auto& scales = *model_.mutable_graph()->add_initializer();
-  scales.set_name(name + ".scales");
-  scales.set_data_type(::onnx::TensorProto::FLOAT);
   std::vector<float> values(rank_ + 2, 2);
   values[0] = values[1] = 1;
-  scales.add_dims(static_cast<std::int64_t>(values.size()));
-  scales.set_raw_data(values.data(), values.size() * sizeof(float));
+  tensor(name + ".scales", ::onnx::TensorProto::FLOAT, {static_cast<std::int64_t>(values.size())})
+      .set_raw_data(values.data(), values.size() * sizeof(float));
   auto& proto = node("Resize", name, {x.name, "", name + ".scales"});
   set_string(proto, "mode", "nearest");
   set_string(proto, "coordinate_transformation_mode", "asymmetric");
@@ -261,9 +270,9 @@ Value ModelBuilder::flatten(const std::string& name, const Value& x) {
   return y;
 }
 
-Value ModelBuilder::flatten_positions(const std::string& name, const Value& x) {
+Value ModelBuilder::reshape(const std::string& name, const Value& x, const std::vector<std::int64_t>& shape) {
   Value y = x;
-  y.name = node("Reshape", name, {x.name, indices(name + ".shape", {0, x.channels, -1})}).output(0);
+  y.name = node("Reshape", name, {x.name, indices(name + ".shape", shape)}).output(0);
   return y;
 }
 
@@ -271,6 +280,24 @@ Value ModelBuilder::transpose(const std::string& name, const Value& x, const std
   Value y = unary("Transpose", name, x);
   set_ints(*model_.mutable_graph()->mutable_node()->rbegin(), "perm", permutation);
   return y;
+}
+
+Value ModelBuilder::apply(const std::string& op, const std::string& name, const std::vector<Value>& inputs,
+                          const Attributes& attributes) {
+  std::vector<std::string> names;
+  for (const Value& input : inputs) names.push_back(input.name);
+  auto& proto = node(op, name, names);
+  for (const auto& [attribute, value] : attributes) set_int(proto, attribute, value);
+  return {proto.output(0), inputs[0].channels};
+}
+
+Value ModelBuilder::expectation(const std::string& name, const Value& x) {
+  std::vector<float> values(static_cast<std::size_t>(x.channels));
+  std::iota(values.begin(), values.end(), 0.0F);
+  std::vector<std::int64_t> dims = everywhere(1);
+  dims.insert(dims.begin(), {1, x.channels});
+  tensor(name + ".weight", ::onnx::TensorProto::FLOAT, dims).set_raw_data(values.data(), values.size() * sizeof(float));
+  return conv_node(name, {x.name, name + ".weight"}, 1, {});
 }
 
 }  // namespace convoy::zoo

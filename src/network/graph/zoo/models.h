@@ -19,5 +19,6 @@ std::string unet();
 std::string unet3d();
 std::string vgg16();
 std::string yolo_tiny();
+std::string yolov8n();
 
 }  // namespace convoy::zoo

@@ -26,6 +26,7 @@ constexpr ZooModel kZoo[] = {
     {"unet3d", zoo::unet3d, "segmentation of volumes, unpadded; 116x132x132, 92 and multiples of 8 more"},
     {"vgg16", zoo::vgg16, "classifier, plain 3x3, fully convolutional; 224x224, any from 224"},
     {"yolo_tiny", zoo::yolo_tiny, "detector: backbone, neck and decoupled head; 640x640, multiples of 32"},
+    {"yolov8n", zoo::yolov8n, "detector with its tail, distributions of distances; 640x640, multiples of 32"},
 };
 
 Result<const ZooModel*> find(const std::string& name) {

@@ -43,6 +43,7 @@ TEST(Zoo, ModelsAreThePublishedOnesAndTheSameEverywhere) {
       {"unet3d", {0xfdde04aea4a0ad02, 19.07}},
       {"vgg16", {0xc512d0fe1df3f713, 138.36}},
       {"yolo_tiny", {0x4191a4f5a9c6cf9e, 0}},
+      {"yolov8n", {0x340ff7439d2f3df4, 3.157}},
   };
   ASSERT_EQ(zoo_names().size(), all.size());
   for (const std::string& name : zoo_names()) {
