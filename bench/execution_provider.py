@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONVOY = os.environ.get("CONVOY", str(ROOT / "build/bin/convoy"))
 DATA = pathlib.Path(os.environ.get("CONVOY_DATA", ROOT.parent / "shared/data"))
 SPINNING = 0.1  # seconds: ONNX Runtime's threads spin for half of that behind a run, and would take a processor from who runs next
-ZOO = ["convnext_tiny", "densenet121", "efficientnet_b0", "googlenet", "mobilenet_v2", "mobilenet_v3_large", "resnet18", "resnet50", "resnext50_32x4d",
+ZOO = ["convnext_tiny", "densenet121", "efficientnet_b0", "googlenet", "hunyuan_video_decoder", "mobilenet_v2", "mobilenet_v3_large", "resnet18", "resnet50", "resnext50_32x4d",
        "squeezenet1_1", "unet", "unet3d", "vgg16", "yolo_tiny", "yolov8n"]
 
 

@@ -11,7 +11,7 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FIT = ("convnext_tiny", "deepbench", "efficientnet_b0", "googlenet", "resnext50_32x4d", "speech1d", "unet3d", "vgg16")
-HELD_OUT = ("densenet121", "mobilenet_v2", "mobilenet_v3_large", "resnet18", "resnet50", "squeezenet1_1", "unet", "yolo_tiny", "yolov8n")
+HELD_OUT = ("densenet121", "hunyuan_video_decoder", "mobilenet_v2", "mobilenet_v3_large", "resnet18", "resnet50", "squeezenet1_1", "unet", "yolo_tiny", "yolov8n")
 JUDGED_SEED = 1234  # of the random problems to judge by
 LAYOUTS = {"nhwc": {1: "nwc", 2: "nhwc", 3: "ndhwc"}, "nchw": {1: "ncw", 2: "nchw", 3: "ncdhw"}}
 

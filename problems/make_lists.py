@@ -350,6 +350,38 @@ def yolov8n():
     return net
 
 
+def hunyuan_video_decoder():
+    """The decoder of HunyuanVideo's VAE (Kong et al., 2024), latents of 3x8x8: 9 frames of 64x64. Its causal 3x3x3 read
+    padded volumes: 2 frames before, 1 row and column at each side.
+    """
+    net = Net(16, (3, 8, 8))
+
+    def causal(name, k):
+        d, h, w = net.size
+        net.size = (d + 2, h + 2, w + 2)
+        net.conv(name, k, 3, pad=0)
+
+    def residual(name, k):
+        if net.c != k:
+            net.conv(f"{name}.shortcut", k, 1, branch=True)
+        causal(f"{name}.conv1", k)
+        causal(f"{name}.conv2", k)
+
+    net.conv("post_quant", 16, 1)
+    causal("in", 512)
+    for i in (1, 2):
+        residual(f"middle.{i}", 512)
+    for stage, k in enumerate((512, 512, 256, 128), start=1):
+        for i in (1, 2, 3):
+            residual(f"up{stage}.{i}", k)
+        if stage < 4:
+            d, h, w = net.size
+            net.size = (d if stage == 1 else 2 * d - 1, 2 * h, 2 * w)
+            causal(f"up{stage}.enlarge", k)
+    causal("out", 3)
+    return net
+
+
 def deepbench():
     """Single layers of the kinds that Baidu's DeepBench (2016) measures, plain NCHW as it has them.
 
@@ -450,7 +482,8 @@ def speech1d():
 
 
 LISTS = (resnet18, resnet50, resnext50_32x4d, squeezenet1_1, mobilenet_v2, mobilenet_v3_large,
-         efficientnet_b0, vgg16, googlenet, densenet121, convnext_tiny, unet, unet3d, yolo_tiny, yolov8n, deepbench, speech1d)
+         efficientnet_b0, vgg16, googlenet, densenet121, convnext_tiny, unet, unet3d, yolo_tiny, yolov8n, hunyuan_video_decoder,
+         deepbench, speech1d)
 
 
 def main():

@@ -6,6 +6,7 @@ from steps import harness
 
 # Of the zoo, with sizes that take the processor a second.
 ZOO = {"convnext_tiny": {"H": 64, "W": 64}, "densenet121": {"H": 64, "W": 64}, "efficientnet_b0": {"H": 64, "W": 64}, "googlenet": {"H": 64, "W": 64},
+       "hunyuan_video_decoder": {"D": 3, "H": 4, "W": 4},
        "mobilenet_v2": {"H": 64, "W": 64}, "mobilenet_v3_large": {"H": 64, "W": 64}, "resnet18": {"H": 64, "W": 64}, "resnet50": {"H": 64, "W": 64}, "resnext50_32x4d": {"H": 64, "W": 64},
        "squeezenet1_1": {"H": 64, "W": 64}, "unet": {"H": 188, "W": 188}, "unet3d": {"D": 92, "H": 92, "W": 92}, "vgg16": {"H": 224, "W": 224},
        "yolo_tiny": {"H": 128, "W": 128}, "yolov8n": {"H": 128, "W": 128}}

@@ -73,10 +73,10 @@ Value ModelBuilder::scalar(const std::string& name, std::int64_t value) {
   return {name};
 }
 
-std::string ModelBuilder::indices(const std::string& name, const std::vector<std::int64_t>& values) {
+Value ModelBuilder::indices(const std::string& name, const std::vector<std::int64_t>& values) {
   tensor(name, ::onnx::TensorProto::INT64, {static_cast<std::int64_t>(values.size())})
       .set_raw_data(values.data(), values.size() * sizeof(std::int64_t));
-  return name;
+  return {name};
 }
 
 Value ModelBuilder::input(std::int64_t channels, const std::vector<std::int64_t>& sizes) {

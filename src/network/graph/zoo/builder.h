@@ -54,7 +54,7 @@ struct PoolSpec {
 // Every function adds a layer; `name` becomes the name of its node.
 class ModelBuilder {
  public:
-  // `epsilon` is BatchNormalization's.
+  // `epsilon` is BatchNormalization's and GroupNormalization's.
   ModelBuilder(const std::string& graph_name, std::uint64_t seed, float epsilon = 1e-5F);
 
   // N x channels x one dim a size, all free but the channels and named N, (D,) H, W. `sizes` is what the network was
@@ -71,7 +71,9 @@ class ModelBuilder {
   // Gamma is near `scale`, the rest are plausible statistics near 0 and 1.
   Value batch_norm(const std::string& name, const Value& x, float scale = 1);
   Value layer_norm(const std::string& name, const Value& x);  // over the channels
+  Value group_norm(const std::string& name, const Value& x, std::int64_t groups);
   Value linear(const std::string& name, const Value& x, std::int64_t out);
+  Value linear_of_last(const std::string& name, const Value& x, std::int64_t out);  // of N x positions x channels
 
   Value activation(const std::string& name, const Value& x, Activation kind);
   Value add(const std::string& name, const Value& a, const Value& b);
@@ -86,7 +88,11 @@ class ModelBuilder {
   Value concat(const std::string& name, const std::vector<Value>& parts, std::int64_t axis = 1);
   std::vector<Value> split(const std::string& name, const Value& x, const std::vector<std::int64_t>& channels);
   Value crop(const std::string& name, const Value& x, std::int64_t margin);  // margin positions from every side
-  Value double_size(const std::string& name, const Value& x);                // nearest neighbour
+  // Each position as often as `factors` say, an axis each; nearest neighbour.
+  Value enlarge(const std::string& name, const Value& x, const std::vector<float>& factors);
+  // The spatial dims' edges repeated before and behind.
+  Value pad_by_edge(const std::string& name, const Value& x, const std::vector<std::int64_t>& before,
+                    const std::vector<std::int64_t>& behind);
   Value flatten(const std::string& name, const Value& x);
   Value reshape(const std::string& name, const Value& x, const std::vector<std::int64_t>& shape);
   Value transpose(const std::string& name, const Value& x, const std::vector<std::int64_t>& permutation);
@@ -97,6 +103,7 @@ class ModelBuilder {
               const Attributes& attributes = {});
   Value scalar(const std::string& name, float value);
   Value scalar(const std::string& name, std::int64_t value);
+  Value indices(const std::string& name, const std::vector<std::int64_t>& values);
   // A 1x1 convolution to one channel with weights 0, 1, 2 ...: the mean of a distribution over the channels.
   Value expectation(const std::string& name, const Value& x);
 
@@ -110,7 +117,6 @@ class ModelBuilder {
   std::string he_weights(const std::string& name, const std::vector<std::int64_t>& dims, double fan_in, double power);
   ::onnx::TensorProto& tensor(const std::string& name, ::onnx::TensorProto::DataType type,
                               const std::vector<std::int64_t>& dims);
-  std::string indices(const std::string& name, const std::vector<std::int64_t>& values);
   std::vector<std::int64_t> everywhere(std::int64_t value, std::size_t times = 1) const;
 
   ::onnx::ModelProto model_;

@@ -108,6 +108,34 @@ Value ModelBuilder::layer_norm(const std::string& name, const Value& x) {
   return {proto.output(0), x.channels};
 }
 
+// As exporters write it before opset 18: the groups as instances, then a scale and a bias a channel.
+Value ModelBuilder::group_norm(const std::string& name, const Value& x, std::int64_t groups) {
+  const auto instances = [&](const std::string& of, float value) {
+    const std::vector<float> values(static_cast<std::size_t>(groups), value);
+    tensor(of, ::onnx::TensorProto::FLOAT, {groups}).set_raw_data(values.data(), values.size() * sizeof(float));
+    return of;
+  };
+  const Value rows = reshape(name + ".groups", x, {0, groups, -1});
+  auto& proto = node("InstanceNormalization", name + ".normal",
+                     {rows.name, instances(name + ".ones", 1), instances(name + ".zeros", 0)});
+  set_float(proto, "epsilon", epsilon_);
+  const Value size = apply("Shape", name + ".size", {x});
+  std::vector<std::int64_t> dims = everywhere(1);
+  dims.insert(dims.begin(), x.channels);
+  const Value normal = apply("Reshape", name + ".channels", {{proto.output(0), x.channels}, size});
+  const Value scaled = apply("Mul", name + ".scaled", {normal, {weights(name + ".weight", dims, 0.8F, 1.2F)}});
+  return apply("Add", name, {scaled, {weights(name + ".bias", dims, -0.1F, 0.1F)}});
+}
+
+Value ModelBuilder::linear_of_last(const std::string& name, const Value& x, std::int64_t out) {
+  const Value product = {
+      node("MatMul", name + ".product",
+           {x.name, he_weights(name + ".weight", {x.channels, out}, static_cast<double>(x.channels), x.power)})
+          .output(0),
+      out};
+  return apply("Add", name, {product, {weights(name + ".bias", {out}, -0.1F, 0.1F)}});
+}
+
 Value ModelBuilder::linear(const std::string& name, const Value& x, std::int64_t out) {
   auto& proto = node("Gemm", name,
                      {x.name, he_weights(name + ".weight", {out, x.channels}, static_cast<double>(x.channels), x.power),
@@ -229,7 +257,7 @@ Value ModelBuilder::concat(const std::string& name, const std::vector<Value>& pa
 
 std::vector<Value> ModelBuilder::split(const std::string& name, const Value& x,
                                        const std::vector<std::int64_t>& channels) {
-  auto& proto = node("Split", name, {x.name, indices(name + ".sizes", channels)});
+  auto& proto = node("Split", name, {x.name, indices(name + ".sizes", channels).name});
   set_int(proto, "axis", 1);
   std::vector<Value> parts;
   for (std::size_t i = 0; i < channels.size(); ++i) {
@@ -244,21 +272,34 @@ Value ModelBuilder::crop(const std::string& name, const Value& x, std::int64_t m
   for (std::size_t i = 0; i < rank_; ++i) axes.push_back(static_cast<std::int64_t>(2 + i));
   Value y = x;
   y.name = node("Slice", name,
-                {x.name, indices(name + ".starts", everywhere(margin)), indices(name + ".ends", everywhere(-margin)),
-                 indices(name + ".axes", axes)})
+                {x.name, indices(name + ".starts", everywhere(margin)).name,
+                 indices(name + ".ends", everywhere(-margin)).name, indices(name + ".axes", axes).name})
                .output(0);
   return y;
 }
 
-Value ModelBuilder::double_size(const std::string& name, const Value& x) {
-  std::vector<float> values(rank_ + 2, 2);
-  values[0] = values[1] = 1;
+Value ModelBuilder::enlarge(const std::string& name, const Value& x, const std::vector<float>& factors) {
+  std::vector<float> values = factors;
+  values.insert(values.begin(), {1, 1});
   tensor(name + ".scales", ::onnx::TensorProto::FLOAT, {static_cast<std::int64_t>(values.size())})
       .set_raw_data(values.data(), values.size() * sizeof(float));
   auto& proto = node("Resize", name, {x.name, "", name + ".scales"});
   set_string(proto, "mode", "nearest");
   set_string(proto, "coordinate_transformation_mode", "asymmetric");
   set_string(proto, "nearest_mode", "floor");
+  Value y = x;
+  y.name = proto.output(0);
+  return y;
+}
+
+Value ModelBuilder::pad_by_edge(const std::string& name, const Value& x, const std::vector<std::int64_t>& before,
+                                const std::vector<std::int64_t>& behind) {
+  std::vector<std::int64_t> pads = {0, 0};
+  pads.insert(pads.end(), before.begin(), before.end());
+  pads.insert(pads.end(), {0, 0});
+  pads.insert(pads.end(), behind.begin(), behind.end());
+  auto& proto = node("Pad", name, {x.name, indices(name + ".pads", pads).name});
+  set_string(proto, "mode", "edge");
   Value y = x;
   y.name = proto.output(0);
   return y;
@@ -272,7 +313,7 @@ Value ModelBuilder::flatten(const std::string& name, const Value& x) {
 
 Value ModelBuilder::reshape(const std::string& name, const Value& x, const std::vector<std::int64_t>& shape) {
   Value y = x;
-  y.name = node("Reshape", name, {x.name, indices(name + ".shape", shape)}).output(0);
+  y.name = node("Reshape", name, {x.name, indices(name + ".shape", shape).name}).output(0);
   return y;
 }
 

@@ -9,6 +9,7 @@ std::string convnext_tiny();
 std::string densenet121();
 std::string efficientnet_b0();
 std::string googlenet();
+std::string hunyuan_video_decoder();
 std::string mobilenet_v2();
 std::string mobilenet_v3_large();
 std::string resnet18();

@@ -64,9 +64,9 @@ std::array<Value, 3> feature_maps(ModelBuilder& b) {
   const Value p4 = csp(b, "backbone3", down(b, "down3", p3, 128), 128, 2, true);
   const Value p5 = pyramid_pooling(b, csp(b, "backbone4", down(b, "down4", p4, 256), 256, 1, true));
 
-  const Value up4 = b.concat("fpn4.join", {b.double_size("fpn4.resize", p5), p4});
+  const Value up4 = b.concat("fpn4.join", {b.enlarge("fpn4.resize", p5, {2, 2}), p4});
   const Value n4 = csp(b, "fpn4", up4, 128, 1, false);
-  const Value up3 = b.concat("fpn3.join", {b.double_size("fpn3.resize", n4), p3});
+  const Value up3 = b.concat("fpn3.join", {b.enlarge("fpn3.resize", n4, {2, 2}), p3});
   const Value out3 = csp(b, "fpn3", up3, 64, 1, false);
   const Value out4 = csp(b, "pan4", b.concat("pan4.join", {down(b, "pan4.down", out3, 64), n4}), 128, 1, false);
   const Value out5 = csp(b, "pan5", b.concat("pan5.join", {down(b, "pan5.down", out4, 128), p5}), 256, 1, false);

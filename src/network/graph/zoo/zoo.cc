@@ -16,6 +16,8 @@ constexpr ZooModel kZoo[] = {
     {"densenet121", zoo::densenet121, "classifier, dense blocks; 224x224, any from 32"},
     {"efficientnet_b0", zoo::efficientnet_b0, "classifier, squeeze and excitation, SiLU; 224x224, any"},
     {"googlenet", zoo::googlenet, "classifier, branches of 1x1, 3x3 and 5x5; 224x224, any from 15"},
+    {"hunyuan_video_decoder", zoo::hunyuan_video_decoder,
+     "decoder of latent video, causal 3D; 3x8x8 gives 9x64x64, any"},
     {"mobilenet_v2", zoo::mobilenet_v2, "classifier, inverted residuals; 224x224, any"},
     {"mobilenet_v3_large", zoo::mobilenet_v3_large, "classifier, squeeze and excitation, hard swish; 224x224, any"},
     {"resnet18", zoo::resnet18, "classifier, residual 3x3; 224x224, any"},

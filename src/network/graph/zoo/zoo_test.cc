@@ -33,6 +33,7 @@ TEST(Zoo, ModelsAreThePublishedOnesAndTheSameEverywhere) {
       {"densenet121", {0xd76fb0c9fe32ba40, 7.98}},
       {"efficientnet_b0", {0x6e65c3f63070cfa9, 5.29}},
       {"googlenet", {0xa7cc1bd2452fe3c6, 7.0}},
+      {"hunyuan_video_decoder", {0xf5aa310cc31a90f2, 146.14}},
       {"mobilenet_v2", {0xa13edc91282bba18, 3.50}},
       {"mobilenet_v3_large", {0xc284dd245ecf019, 5.483}},
       {"resnet18", {0x38d1435dba0ea5e4, 11.69}},
