@@ -456,6 +456,52 @@ TEST(NormalizationPatterns, LeaveWhatDiffers) {
   EXPECT_EQ(std::ranges::count(ops, "LayerNormalization"), 0);
 }
 
+// GroupNormalization as exporters write it before opset 18.
+int groups_as_instances(GraphBuilder& b, int x, std::int64_t groups, const Dims& dims) {
+  const int rows =
+      b.node("Reshape", {x, b.constant(tensor_of(DataType::s64, {3}, {0, static_cast<double>(groups), -1}))});
+  const int normal =
+      b.node("InstanceNormalization", {rows, b.constant(spread({groups}, 0.5, 1)), b.constant(spread({groups}, -1, 1))},
+             {{"epsilon", 1e-3}});
+  const std::vector<double> shape(dims.begin(), dims.end());
+  return b.node("Reshape", {normal, b.constant(tensor_of(DataType::s64, {std::ssize(shape)}, shape))});
+}
+
+TEST(NormalizationPatterns, InstancesOfGroupsBecomeOneNode) {
+  for (const Dims& dims : {Dims{2, 6, 5}, Dims{2, 6, 3, 4}, Dims{1, 6, 2, 3, 4}}) {
+    Dims by_channel(dims.size() - 1, 1);
+    by_channel[0] = 6;
+    GraphBuilder b;
+    int y = groups_as_instances(b, b.input("x", dims), 3, dims);
+    y = b.node("Mul", {y, b.constant(spread(by_channel, 0.5, 2))});
+    b.output(b.node("Add", {b.constant(spread(by_channel, -1, 1)), y}));
+    const Graph graph = passed(b.graph);
+    ASSERT_EQ(ops_of(graph), Ops{"GroupNormalization"});
+    EXPECT_EQ(graph.nodes[0].sources.size(), b.graph.nodes.size());
+    expect_same_without("normalization_patterns", b.graph);
+  }
+}
+
+TEST(NormalizationPatterns, LeaveInstancesThatAreNoGroups) {
+  GraphBuilder across;  // groups of a channel and a half
+  across.output(groups_as_instances(across, across.input("x", {2, 6, 4}), 4, {2, 6, 4}));
+  GraphBuilder other;  // another shape behind
+  other.output(groups_as_instances(other, other.input("x", {2, 6, 4}), 3, {2, 3, 8}));
+  GraphBuilder read;  // by two
+  const int y = groups_as_instances(read, read.input("x", {2, 6, 4}), 3, {2, 6, 4});
+  read.output(y);
+  read.output(read.graph.nodes[1].outputs[0]);
+  for (const GraphBuilder* b : {&across, &other, &read}) {
+    EXPECT_EQ(std::ranges::count(ops_of(passed(b->graph)), "GroupNormalization"), 0);
+    expect_same_without("normalization_patterns", b->graph);
+  }
+  GraphBuilder infinite;  // 0 * infinity would be added to what is finite
+  const int scaled = infinite.node("Mul", {groups_as_instances(infinite, infinite.input("x", {2, 6, 4}), 3, {2, 6, 4}),
+                                           infinite.constant(tensor_of(DataType::f32, {}, {1e38}))});
+  infinite.output(infinite.node("Mul", {scaled, infinite.constant(tensor_of(DataType::f32, {}, {1e3}))}));
+  EXPECT_EQ(ops_of(passed(infinite.graph)), (Ops{"GroupNormalization", "Mul"}));
+}
+
 // A block of ConvNeXt as exporters write it: what is channels last becomes convolutions with epilogues.
 TEST(PixelProducts, BecomeConvolutionsOnAGpu) {
   GraphBuilder b;

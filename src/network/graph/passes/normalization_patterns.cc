@@ -1,10 +1,15 @@
 // Normalizations as exporters write them before the opsets that have them, in five nodes or more, as the one they mean:
 //   LayerNormalization  d = x - mean(x), d / sqrt(mean(d^2) + epsilon), over the last dims, times a constant, plus
 //   another RMSNormalization    x / sqrt(mean(x^2) + epsilon), over the last dims, times a constant
+//   GroupNormalization  groups of channels as the channels of an InstanceNormalization, then a scale and a bias of each
+//   channel
 #include <algorithm>
+#include <cmath>
 
 #include "network/graph/pass.h"
+#include "network/graph/passes/affine.h"
 #include "network/graph/passes/matcher.h"
+#include "network/graph/passes/take_over.h"
 
 namespace convoy::network {
 namespace {
@@ -179,6 +184,84 @@ class Normalization {
   Matcher& m_;
 };
 
+Node* only_reader(Graph& graph, int value) {
+  const std::vector<int> readers = graph.readers()[value];
+  return readers.size() == 1 && !graph.is_output(value) ? &graph.nodes[readers[0]] : nullptr;
+}
+
+bool is_reshape(const Node& node) { return node.desc.op == "Reshape" && node.desc.domain.empty(); }
+
+// `first`, then `second`; nothing where finite numbers of this type become others.
+std::optional<Affine> composed(const Affine& first, const Affine& second, DataType type) {
+  Affine result = first;
+  const auto is_finite = [&](double value) {
+    double place = 0;
+    store_from_double(type, &place, 0, value);
+    return std::isfinite(load_as_double(type, &place, 0));
+  };
+  for (std::size_t c = 0; c < first.scale.size(); ++c) {
+    result.scale[c] *= second.scale[c];
+    result.shift[c] = result.shift[c] * second.scale[c] + second.shift[c];
+    if (!is_finite(result.scale[c]) || !is_finite(result.shift[c])) return std::nullopt;
+  }
+  return result;
+}
+
+Result<int> constant_row(Graph& graph, const std::string& name, const std::vector<double>& values, DataType type) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  CONVOY_TRY(HostTensor tensor, HostTensor::allocate(TensorDesc::packed(type, {count})));
+  for (std::int64_t i = 0; i < count; ++i) store_from_double(type, tensor.data.get(), i, values[i]);
+  return graph.add_constant(name, std::move(tensor));
+}
+
+// Reshape of x to [N, groups, rest], `normal`, Reshape back, maps of channels: `normal` becomes all of them.
+Result<bool> to_group_normalization(Graph& graph, Node& normal) {
+  if (normal.erased || normal.desc.op != "InstanceNormalization" || !normal.desc.domain.empty()) return false;
+  const int grouped = normal.inputs[0];
+  const int maker = graph.producers()[grouped];
+  Node* const back = only_reader(graph, normal.outputs[0]);
+  if (maker == kAbsent || !is_reshape(graph.nodes[maker]) || back == nullptr || !is_reshape(*back)) return false;
+  Node& to_groups = graph.nodes[maker];
+  const Value& x = graph.values[to_groups.inputs[0]];
+  const TensorDesc& rows = graph.values[grouped].desc;
+  if (!x.known || x.desc.rank() < 2 || !graph.values[grouped].known || rows.rank() < 2) return false;
+  const TensorDesc desc = x.desc;
+  const std::int64_t groups = rows.dims[1], channels = desc.dims[1];
+  if (groups < 1 || rows.dims[0] != desc.dims[0] || channels % groups != 0) return false;
+  if (back->inputs[0] != normal.outputs[0] || graph.values[back->outputs[0]].desc.dims != desc.dims) return false;
+  const auto scales = small_constant(graph, normal.inputs[1], groups);
+  const auto biases = small_constant(graph, normal.inputs[2], groups);
+  if (!scales || !biases) return false;
+
+  Affine affine;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const std::int64_t group = c / (channels / groups);
+    affine.scale.push_back((*scales)[group]);
+    affine.shift.push_back((*biases)[group]);
+  }
+  const int input = to_groups.inputs[0];
+  if (only_reader(graph, grouped) != nullptr) {
+    normal.sources.insert(normal.sources.begin(), to_groups.sources.begin(), to_groups.sources.end());
+    to_groups.erased = true;
+  }
+  take_over(normal, *back);
+  while (Node* const next = only_reader(graph, normal.outputs[0])) {
+    const auto behind = affine_of(graph, *next, normal.outputs[0], desc.rank(), channels);
+    if (!behind || graph.values[next->outputs[0]].desc.dims != desc.dims) break;
+    const auto both = composed(affine, *behind, desc.type);
+    if (!both) break;
+    affine = *both;
+    take_over(normal, *next);
+  }
+  CONVOY_TRY(const int scale, constant_row(graph, normal.desc.name + ".scale", affine.scale, desc.type));
+  CONVOY_TRY(const int bias, constant_row(graph, normal.desc.name + ".bias", affine.shift, desc.type));
+  normal.inputs = {input, scale, bias};
+  normal.desc.op = "GroupNormalization";
+  normal.desc.opset = 21;  // from which on each channel has its scale
+  normal.desc.attributes["num_groups"] = groups;
+  return true;
+}
+
 }  // namespace
 
 Result<int> normalization_patterns(Graph& graph, const PassContext&) {
@@ -192,6 +275,10 @@ Result<int> normalization_patterns(Graph& graph, const PassContext&) {
       CONVOY_TRY(const bool changed, Normalization(graph, matcher).rewrite(static_cast<int>(n)));
       changes += changed;
     }
+  }
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    CONVOY_TRY(const bool changed, to_group_normalization(graph, graph.nodes[n]));
+    changes += changed;
   }
   graph.sweep();
   return changes;

@@ -37,7 +37,7 @@ std::span<const Pass> passes() {
       {"identity_removal", "Identity, inference Dropout and casts to the same type disappear", identity_removal},
       {"half_widening", "networks in f16, or bf16 without matrix units for it, run in f32 on the processor",
        half_widening},
-      {"normalization_patterns", "layer and RMS normalization that are written out become one node",
+      {"normalization_patterns", "layer, RMS and group normalization that are written out become one node",
        normalization_patterns},
       {"transpose_sinking", "Transposes to channels last move behind what also works with the channels first",
        transpose_sinking},
