@@ -2,9 +2,9 @@
 // are one range of memory: a block copies it to shared memory whole, computes from there and writes its part of the
 // output the same way, so rows of any length move 16 bytes at a time. It goes on to the same channels of other images,
 // the next of which is copied while one is worked on.
-#include "axis.cuh"
 #include "epilogue.cuh"
 #include "overlap.cuh"
+#include "patch.cuh"
 #include "problem.h"
 #include "shared_copy.cuh"
 #include "types.cuh"
@@ -12,10 +12,6 @@
 
 namespace {
 
-using rows = Axis<IN_H, OUT_H, TAPS_H, STRIDE_H, DILATION_H, PAD_H, TILE_H, TRANSPOSED>;
-using columns = Axis<IN_W, OUT_W, TAPS_W, STRIDE_W, DILATION_W, PAD_W, TILE_W, TRANSPOSED>;
-constexpr int span_h = rows::span();
-constexpr int span_w = columns::span();
 constexpr int tiles_w = columns::tiles();
 constexpr int tiles_h = rows::tiles();
 constexpr int taps = TAPS_H * TAPS_W;
@@ -138,21 +134,7 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
                                                      static_cast<int>(sizeof(ELEMENT)));
             }
           }
-#pragma unroll
-          for (int a = 0; a < TILE_H; ++a) {
-            const int r = rows::tap(a, j);
-            if (r < 0) continue;
-#pragma unroll
-            for (int i = 0; i < span_w; ++i) {
-              if (!columns::ever_inside(i)) continue;
-#pragma unroll
-              for (int b = 0; b < TILE_W; ++b) {
-                const int s = columns::tap(b, i);
-                if (s < 0) continue;
-                sum[a][b] = fmaf(x[i], kept[r * TAPS_W + s], sum[a][b]);
-              }
-            }
-          }
+          for_products_of_row(j, [&](int a, int b, int i, int tap) { sum[a][b] = fmaf(x[i], kept[tap], sum[a][b]); });
         }
       }
 

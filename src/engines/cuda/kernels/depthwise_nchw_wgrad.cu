@@ -3,8 +3,8 @@
 // image, copied to shared memory while the images before are worked on. THREADS / PLANES threads share a channel; each
 // keeps a filter in registers. Their sums are added in a fixed order and
 // go to partial[split][k][tap]; `reduce` adds the splits.
-#include "axis.cuh"
 #include "overlap.cuh"
+#include "patch.cuh"
 #include "problem.h"
 #include "shared_copy.cuh"
 #include "types.cuh"
@@ -12,10 +12,7 @@
 
 namespace {
 
-using rows = Axis<IN_H, OUT_H, TAPS_H, STRIDE_H, DILATION_H, PAD_H, TILE_H, false>;
-using columns = Axis<IN_W, OUT_W, TAPS_W, STRIDE_W, DILATION_W, PAD_W, TILE_W, false>;
-constexpr int span_h = rows::span();
-constexpr int span_w = columns::span();
+static_assert(!TRANSPOSED);
 constexpr int tiles_w = columns::tiles();
 constexpr int tiles_h = rows::tiles();
 constexpr int taps = TAPS_H * TAPS_W;
@@ -153,21 +150,7 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
           if (row_inside && columns::inside(i, tile_w))
             v[i] = load_shared<ELEMENT>(base + (rows::position(j) * IN_W + columns::position(i)) * element);
         }
-#pragma unroll
-        for (int a = 0; a < TILE_H; ++a) {
-          const int r = rows::tap(a, j);
-          if (r < 0) continue;
-#pragma unroll
-          for (int i = 0; i < span_w; ++i) {
-            if (!columns::ever_inside(i)) continue;
-#pragma unroll
-            for (int b = 0; b < TILE_W; ++b) {
-              const int s = columns::tap(b, i);
-              if (s < 0) continue;
-              sum[r * TAPS_W + s] = fmaf(v[i], g[a][b], sum[r * TAPS_W + s]);
-            }
-          }
-        }
+        for_products_of_row(j, [&](int a, int b, int i, int tap) { sum[tap] = fmaf(v[i], g[a][b], sum[tap]); });
       }
     }
     __syncthreads();

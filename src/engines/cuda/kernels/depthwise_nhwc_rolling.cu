@@ -4,11 +4,9 @@
 // after input row h belongs to output row h + PAD_H - (TAPS_H - 1) + k: moving on by a row is free, since the first
 // multiply-add of a sum reads its neighbour. One row is the loop's body, so the code stays in the instruction cache;
 // unrolled patches don't.
-#include "axis.cuh"
 #include "epilogue.cuh"
 #include "overlap.cuh"
-#include "problem.h"
-#include "types.cuh"
+#include "rolling.cuh"
 #include "work_blocks.cuh"
 
 struct Sizes {
@@ -17,31 +15,9 @@ struct Sizes {
 
 namespace {
 
-using columns = Axis<IN_W, OUT_W, TAPS_W, 1, 1, PAD_W, TILE_W, false>;
-constexpr int span_w = columns::span();
-constexpr int tiles_w = columns::tiles();
-constexpr int strips = ceil_div(OUT_H, STRIP_ROWS);
-constexpr int taps = TAPS_H * TAPS_W;
 constexpr int weights_row = taps | 1;
-constexpr int slices = ceil_div(OUT_C, CHANNEL_THREADS);
-constexpr int pixel_threads = THREADS / CHANNEL_THREADS;
 using UnitIndex = Index<SMALL_WORK>;
 constexpr auto image_units = static_cast<UnitIndex>(strips) * tiles_w;
-constexpr bool ragged_channels = OUT_C % CHANNEL_THREADS != 0;
-constexpr long long size = sizeof(ELEMENT);
-
-using Element = Raw<ELEMENT, 1>;
-
-__device__ __forceinline__ void load_row(Element (&raw)[span_w], const char* row, bool row_inside, int tile_w) {
-#pragma unroll
-  for (int i = 0; i < span_w; ++i) {
-    if (!columns::ever_inside(i)) continue;
-    clear(raw[i]);
-    if (row_inside && columns::inside(i, tile_w)) {
-      raw[i] = load_raw<ELEMENT, 1>(row + static_cast<long long>(i) * IN_STRIDE_W * size);
-    }
-  }
-}
 
 }  // namespace
 

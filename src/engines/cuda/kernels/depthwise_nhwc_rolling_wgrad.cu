@@ -3,40 +3,17 @@
 // the last TAPS_H rows of dy are kept, and each row of x, loaded once, meets them all. UNROLL rows are the loop's body:
 // the kept rows are moved once in UNROLL rows, and the code still stays in the instruction cache.
 // A block adds its threads' sums in a fixed order into partial[split][tap][k]; `reduce` adds the splits.
-#include "axis.cuh"
 #include "block_sum.cuh"
 #include "overlap.cuh"
-#include "problem.h"
-#include "types.cuh"
+#include "rolling.cuh"
 #include "work_blocks.cuh"
 
 namespace {
 
-using columns = Axis<IN_W, OUT_W, TAPS_W, 1, 1, PAD_W, TILE_W, false>;
-constexpr int span_w = columns::span();
-constexpr int tiles_w = columns::tiles();
-constexpr int strips = ceil_div(OUT_H, STRIP_ROWS);
-constexpr int taps = TAPS_H * TAPS_W;
-constexpr int slices = ceil_div(OUT_C, CHANNEL_THREADS);
-constexpr int pixel_threads = THREADS / CHANNEL_THREADS;
 constexpr long long units_all = static_cast<long long>(BATCH) * strips * tiles_w;
 constexpr long long units_split = (units_all + SPLITS - 1) / SPLITS;
 using UnitIndex = Index<(units_all < (1ll << 30))>;
-constexpr bool ragged_channels = OUT_C % CHANNEL_THREADS != 0;
-constexpr long long size = sizeof(ELEMENT);
 
-using Element = Raw<ELEMENT, 1>;
-
-__device__ __forceinline__ void load_x(Element (&raw)[span_w], const char* row, bool inside, int tile_w) {
-#pragma unroll
-  for (int i = 0; i < span_w; ++i) {
-    if (!columns::ever_inside(i)) continue;
-    clear(raw[i]);
-    if (inside && columns::inside(i, tile_w)) {
-      raw[i] = load_raw<ELEMENT, 1>(row + static_cast<long long>(i) * IN_STRIDE_W * size);
-    }
-  }
-}
 __device__ __forceinline__ void load_dy(Element (&raw)[TILE_W], const char* row, bool inside, int tile_w) {
 #pragma unroll
   for (int b = 0; b < TILE_W; ++b) {
@@ -111,7 +88,7 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
     Element raw[UNROLL][span_w];
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
-      load_x(raw[u], x_row, first + u < last, tile_w);
+      load_row(raw[u], x_row, first + u < last, tile_w);
       load_dy(next[u], dy_row, p >= out_begin && p < out_end, tile_w);
       x_row += IN_STRIDE_H * size;
       dy_row += OUT_STRIDE_H * size;
@@ -135,7 +112,7 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
           unpack<ELEMENT, 1>(next[u][b], one);
           g[TAPS_H - 1 + u][b] = one[0];
         }
-        load_x(raw[u], x_row, h + u + UNROLL < last, tile_w);
+        load_row(raw[u], x_row, h + u + UNROLL < last, tile_w);
         load_dy(next[u], dy_row, p >= out_begin && p < out_end, tile_w);
         x_row += IN_STRIDE_H * size;
         dy_row += OUT_STRIDE_H * size;

@@ -4,6 +4,7 @@
 // multiply-adds for two loads of 16 bytes. A block keeps its channels' filters and walks over images; the next one's
 // rows are copied while one is worked on.
 #include "overlap.cuh"
+#include "signal_block.cuh"
 #include "signal_rows.cuh"
 #include "work_blocks.cuh"
 
@@ -81,22 +82,13 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
   const int segment = static_cast<int>(WORK_BLOCK / groups % segments);
   const int split = static_cast<int>(WORK_BLOCK / (groups * segments));
 
-  const auto start = [&](int n, int stage) {
-    if (n < BATCH) Rows<In>::load(stages + stage * stage_floats, in, n, first_channel, segment, 0, plane_pitch);
-    cp_async_commit();
+  const auto load = [&](int n, int stage) {
+    Rows<In>::load(stages + stage * stage_floats, in, n, first_channel, segment, 0, plane_pitch);
   };
-  if constexpr (STAGES == 2) start(split, 0);
-  constexpr long long w_step = along_h ? W_STRIDE_H : W_STRIDE_W;
-  for (int i = threadIdx.x; i < PLANES * taps; i += THREADS) {
-    const int plane = i / taps;
-    const int tap = i % taps;
-    if (first_channel + plane >= OUT_C) break;
-    const int phase = tap % stride;
-    const int step = tap / stride;
-    const int place = TRANSPOSED ? (taps - phase + stride - 1) / stride - 1 - step : step;
-    weights[plane * weights_pitch + phase * phase_weights + place] = to_float(
-        w[static_cast<long long>(first_channel + plane) * W_STRIDE_K + (FLIPPED ? taps - 1 - tap : tap) * w_step]);
-  }
+  if constexpr (STAGES == 2) start_image(load, split, 0);
+  for_weights(w, first_channel, [&](int plane, int phase, int step, float weight) {
+    weights[plane * weights_pitch + phase * phase_weights + step] = weight;
+  });
   __syncthreads();
 
   const int plane = static_cast<int>(threadIdx.x) / items_plane;
@@ -105,16 +97,7 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
   const bool works = plane < PLANES && first_channel + plane < OUT_C;
   const float* filter = weights + plane * weights_pitch;
 
-  int stage = 0;
-#pragma unroll 1
-  for (int n = split; n < BATCH; n += SPLITS) {
-    if constexpr (STAGES == 2) {
-      start(n + SPLITS, 1 - stage);
-    } else {
-      start(n, 0);
-    }
-    cp_async_wait<STAGES - 1>();
-    wait_for_rows();
+  const auto work = [&](int n, int stage) {
     float* rows = stages + stage * stage_floats;
     float sum[sums_phases][TILE];
 #pragma unroll
@@ -139,7 +122,6 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
     }
     wait_for_rows();
     Rows<Out>::store(out, rows, n, first_channel, segment, plane_pitch, epilogue);
-    wait_for_rows();
-    if constexpr (STAGES == 2) stage = 1 - stage;
-  }
+  };
+  for_images(split, load, wait_for_rows, work);
 }

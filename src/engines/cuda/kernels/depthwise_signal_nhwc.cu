@@ -5,6 +5,7 @@
 // one is worked on.
 #include "epilogue.cuh"
 #include "overlap.cuh"
+#include "signal_block.cuh"
 #include "signal_channels.cuh"
 #include "work_blocks.cuh"
 
@@ -74,22 +75,13 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
   const int segment = static_cast<int>(WORK_BLOCK / groups % segments);
   const int split = static_cast<int>(WORK_BLOCK / (groups * segments));
 
-  const auto start = [&](int n, int stage) {
-    if (n < BATCH) Channels<In>::load(shared + stage * stage_bytes, in, n, first_channel, segment, 0);
-    cp_async_commit();
+  const auto load = [&](int n, int stage) {
+    Channels<In>::load(shared + stage * stage_bytes, in, n, first_channel, segment, 0);
   };
-  if constexpr (STAGES == 2) start(split, 0);
-  constexpr long long w_step = along_h ? W_STRIDE_H : W_STRIDE_W;
-  for (int i = threadIdx.x; i < PLANES * taps; i += THREADS) {
-    const int channel = i / taps;
-    const int tap = i % taps;
-    if (first_channel + channel >= OUT_C) break;
-    const int phase = tap % stride;
-    const int step = tap / stride;
-    const int place = TRANSPOSED ? (taps - phase + stride - 1) / stride - 1 - step : step;
-    weights[(phase * phase_taps + place) * PLANES + channel] = to_float(
-        w[static_cast<long long>(first_channel + channel) * W_STRIDE_K + (FLIPPED ? taps - 1 - tap : tap) * w_step]);
-  }
+  if constexpr (STAGES == 2) start_image(load, split, 0);
+  for_weights(w, first_channel, [&](int plane, int phase, int step, float weight) {
+    weights[(phase * phase_taps + step) * PLANES + plane] = weight;
+  });
 
   const int lane = static_cast<int>(threadIdx.x) % PLANES;
   const int phase = static_cast<int>(threadIdx.x) / PLANES % item_phases;
@@ -101,16 +93,7 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
   const char* position =
       shared + (tile * (TILE * in_phases) + phase) * row_bytes + lane * static_cast<int>(sizeof(ELEMENT));
 
-  int stage = 0;
-#pragma unroll 1
-  for (int n = split; n < BATCH; n += SPLITS) {
-    if constexpr (STAGES == 2) {
-      start(n + SPLITS, 1 - stage);
-    } else {
-      start(n, 0);
-    }
-    cp_async_wait<STAGES - 1>();
-    __syncthreads();
+  const auto work = [&](int n, int stage) {
     if (works) {
       float sum[sums_phases][TILE];
 #pragma unroll
@@ -131,7 +114,6 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
         }
       }
     }
-    __syncthreads();
-    if constexpr (STAGES == 2) stage = 1 - stage;
-  }
+  };
+  for_images(split, load, [] { __syncthreads(); }, work);
 }

@@ -4,6 +4,7 @@
 // that is read once. The block's sums are added in a fixed order and go to partial[split][tap][k]; `reduce` adds the
 // splits.
 #include "overlap.cuh"
+#include "signal_block.cuh"
 #include "signal_channels.cuh"
 #include "work_blocks.cuh"
 
@@ -47,13 +48,10 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
   const int split = static_cast<int>(WORK_BLOCK / (groups * tap_groups * segments));
   const int shift = tap_group * (GROUP_TAPS * in_phases);
 
-  const auto start = [&](int n, int stage) {
-    if (n < BATCH) {
-      char* to = shared + stage * stage_bytes;
-      Channels<In>::load(to, x, n, first_channel, segment, shift);
-      Channels<Out>::load(to + Channels<In>::bytes, dy, n, first_channel, segment, 0);
-    }
-    cp_async_commit();
+  const auto load = [&](int n, int stage) {
+    char* to = shared + stage * stage_bytes;
+    Channels<In>::load(to, x, n, first_channel, segment, shift);
+    Channels<Out>::load(to + Channels<In>::bytes, dy, n, first_channel, segment, 0);
   };
   const int lane = static_cast<int>(threadIdx.x) % PLANES;
   const int phase = static_cast<int>(threadIdx.x) / PLANES % item_phases;
@@ -67,17 +65,8 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
   float sum[GROUP_TAPS];
 #pragma unroll
   for (int s = 0; s < GROUP_TAPS; ++s) sum[s] = 0;
-  if constexpr (STAGES == 2) start(split, 0);
-  int stage = 0;
-#pragma unroll 1
-  for (int n = split; n < BATCH; n += SPLITS) {
-    if constexpr (STAGES == 2) {
-      start(n + SPLITS, 1 - stage);
-    } else {
-      start(n, 0);
-    }
-    cp_async_wait<STAGES - 1>();
-    __syncthreads();
+  if constexpr (STAGES == 2) start_image(load, split, 0);
+  const auto work = [&](int, int stage) {
     if (works) {
       float g[TILE];
 #pragma unroll
@@ -86,9 +75,8 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
       }
       accumulate_phases<0>(sum, g, position + stage * stage_bytes);
     }
-    __syncthreads();
-    if constexpr (STAGES == 2) stage = 1 - stage;
-  }
+  };
+  for_images(split, load, [] { __syncthreads(); }, work);
   cp_async_wait<0>();
 
   // Neighbouring threads add neighbouring channels' sums, each over the channel's threads in their order.

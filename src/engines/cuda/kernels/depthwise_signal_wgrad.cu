@@ -4,6 +4,7 @@
 // that is read once, by 16 bytes. The block's sums are added in a fixed order and go to partial[split][k][tap];
 // `reduce` adds the splits.
 #include "overlap.cuh"
+#include "signal_block.cuh"
 #include "signal_rows.cuh"
 #include "work_blocks.cuh"
 
@@ -68,13 +69,10 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
   const int split = static_cast<int>(WORK_BLOCK / (groups * tap_groups * segments));
   const int shift = tap_group * (GROUP_TAPS * in_phases);
 
-  const auto start = [&](int n, int stage) {
-    if (n < BATCH) {
-      float* to = stages + stage * stage_floats;
-      Rows<In>::load(to, x, n, first_channel, segment, shift, Rows<In>::plane_pitch);
-      Rows<Out>::load(to + x_floats, dy, n, first_channel, segment, 0, Rows<Out>::plane_pitch);
-    }
-    cp_async_commit();
+  const auto load = [&](int n, int stage) {
+    float* to = stages + stage * stage_floats;
+    Rows<In>::load(to, x, n, first_channel, segment, shift, Rows<In>::plane_pitch);
+    Rows<Out>::load(to + x_floats, dy, n, first_channel, segment, 0, Rows<Out>::plane_pitch);
   };
   const int plane = static_cast<int>(threadIdx.x) / items_plane;
   const int phase = static_cast<int>(threadIdx.x) % items_plane / TILES;
@@ -84,17 +82,8 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
   float sum[GROUP_TAPS];
 #pragma unroll
   for (int s = 0; s < GROUP_TAPS; ++s) sum[s] = 0;
-  if constexpr (STAGES == 2) start(split, 0);
-  int stage = 0;
-#pragma unroll 1
-  for (int n = split; n < BATCH; n += SPLITS) {
-    if constexpr (STAGES == 2) {
-      start(n + SPLITS, 1 - stage);
-    } else {
-      start(n, 0);
-    }
-    cp_async_wait<STAGES - 1>();
-    wait_for_rows();
+  if constexpr (STAGES == 2) start_image(load, split, 0);
+  const auto work = [&](int, int stage) {
     if (works) {
       const float* rows = stages + stage * stage_floats;
       const float* row =
@@ -109,9 +98,8 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise_wgrad,
         accumulate_phases<0>(sum, g, row);
       }
     }
-    wait_for_rows();
-    if constexpr (STAGES == 2) stage = 1 - stage;
-  }
+  };
+  for_images(split, load, wait_for_rows, work);
   cp_async_wait<0>();
 
   // Neighbouring threads add neighbouring taps' sums, each over the plane's threads in their order.

@@ -1,5 +1,5 @@
-// The patch of outputs that a thread of depthwise_nhwc.cu or its wgrad computes, TILE_H x TILE_W of them, and the
-// inputs that it sees.
+// The patch of outputs that a thread of depthwise_nhwc.cu, depthwise_nchw.cu or their wgrads computes, TILE_H x TILE_W
+// of them, and the inputs that it sees.
 #pragma once
 
 #include "axis.cuh"

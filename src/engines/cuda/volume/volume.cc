@@ -166,7 +166,7 @@ class VolumeEngine final : public ProductEngine {
     const VolumeTile shape = volume_tile(problem, tile);
     const auto taps = three(problem.w.dims, 2);
     const auto products =
-        static_cast<double>(shape.groups_h * shape.groups_w * taps[1] * taps[2] * (problem.in_channels() / 16));
+        static_cast<double>(shape.groups_h * shape.groups_w * taps[1] * taps[2] * problem.in_channels()) / 16;
     const double beside = kPlaneCycles / static_cast<double>(std::min<std::int64_t>(shape.blocks, 2));
     const double plane = (kProductCycles * products + beside) / kClock;
     return kLaunchSeconds + std::max(cut_of(problem, tile, device).planes * plane,
