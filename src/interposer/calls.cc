@@ -175,8 +175,7 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, c
                                       void* workspace, size_t bytes, const void* beta,
                                       const cudnnTensorDescriptor_t y_desc, void* y) {
   if (real().ConvolutionForward == nullptr) return kMissing;
-  const LegacyCall call{
-      "cudnnConvolutionForward", Pass::fprop, x_desc, y_desc, w_desc, x, w, y, window, algorithm, bytes, alpha, beta};
+  const LegacyCall call{__func__, Pass::fprop, x_desc, y_desc, w_desc, x, w, y, window, algorithm, bytes, alpha, beta};
   return pass_on(call, [&] {
     return real().ConvolutionForward(handle, alpha, x_desc, x, w_desc, w, window, algorithm, workspace, bytes, beta,
                                      y_desc, y);
@@ -190,23 +189,11 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(
     const cudnnTensorDescriptor_t z_desc, const void* z, const cudnnTensorDescriptor_t bias_desc, const void* bias,
     const cudnnActivationDescriptor_t activation, const cudnnTensorDescriptor_t y_desc, void* y) {
   if (real().ConvolutionBiasActivationForward == nullptr) return kMissing;
-  const LegacyCall call{"cudnnConvolutionBiasActivationForward",
-                        Pass::fprop,
-                        x_desc,
-                        y_desc,
-                        w_desc,
-                        x,
-                        w,
-                        y,
-                        window,
-                        algorithm,
-                        bytes,
-                        alpha1,
-                        nullptr,
-                        z_desc,
-                        bias_desc,
-                        alpha2,
-                        activation};
+  LegacyCall call{__func__, Pass::fprop, x_desc, y_desc, w_desc, x, w, y, window, algorithm, bytes, alpha1, nullptr};
+  call.z = z_desc;
+  call.bias = bias_desc;
+  call.alpha2 = alpha2;
+  call.activation = activation;
   return pass_on(call, [&] {
     return real().ConvolutionBiasActivationForward(handle, alpha1, x_desc, x, w_desc, w, window, algorithm, workspace,
                                                    bytes, alpha2, z_desc, z, bias_desc, bias, activation, y_desc, y);
@@ -220,19 +207,8 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
                                            cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace, size_t bytes,
                                            const void* beta, const cudnnTensorDescriptor_t dx_desc, void* dx) {
   if (real().ConvolutionBackwardData == nullptr) return kMissing;
-  const LegacyCall call{"cudnnConvolutionBackwardData",
-                        Pass::dgrad,
-                        dx_desc,
-                        dy_desc,
-                        w_desc,
-                        dx,
-                        w,
-                        dy,
-                        window,
-                        algorithm,
-                        bytes,
-                        alpha,
-                        beta};
+  const LegacyCall call{__func__, Pass::dgrad, dx_desc,   dy_desc, w_desc, dx,  w,
+                        dy,       window,      algorithm, bytes,   alpha,  beta};
   return pass_on(call, [&] {
     return real().ConvolutionBackwardData(handle, alpha, w_desc, w, dy_desc, dy, window, algorithm, workspace, bytes,
                                           beta, dx_desc, dx);
@@ -246,19 +222,8 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
                                              cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace, size_t bytes,
                                              const void* beta, const cudnnFilterDescriptor_t dw_desc, void* dw) {
   if (real().ConvolutionBackwardFilter == nullptr) return kMissing;
-  const LegacyCall call{"cudnnConvolutionBackwardFilter",
-                        Pass::wgrad,
-                        x_desc,
-                        dy_desc,
-                        dw_desc,
-                        x,
-                        dw,
-                        dy,
-                        window,
-                        algorithm,
-                        bytes,
-                        alpha,
-                        beta};
+  const LegacyCall call{__func__, Pass::wgrad, x_desc,    dy_desc, dw_desc, x,   dw,
+                        dy,       window,      algorithm, bytes,   alpha,   beta};
   return pass_on(call, [&] {
     return real().ConvolutionBackwardFilter(handle, alpha, x_desc, x, dy_desc, dy, window, algorithm, workspace, bytes,
                                             beta, dw_desc, dw);
