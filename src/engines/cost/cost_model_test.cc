@@ -112,8 +112,7 @@ TEST(CostModel, ProcessorsHaveModelsOfTheirOwn) {
 // Has no model.
 class Unfitted final : public FittedEngine {
  public:
-  Unfitted() : FittedEngine("test.unfitted") {}
-  const EngineInfo& info() const override { return info_; }
+  Unfitted() : FittedEngine({.name = "test.unfitted"}) {}
   std::optional<Refusal> check(const ConvProblem&, const PlanRequest&) const override { return std::nullopt; }
   Configurations configurations(const ConvProblem&, const PlanRequest&) const override { return {}; }
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem&, const KnobValues&, const PlanRequest&) const override {
@@ -122,9 +121,6 @@ class Unfitted final : public FittedEngine {
 
  protected:
   Work work(const ConvProblem&, const KnobValues&, const PlanRequest&) const override { return {.seconds = 1e-6}; }
-
- private:
-  EngineInfo info_;
 };
 
 TEST(CostModel, WeightsBeyondTheSharedCacheComeFromMemory) {

@@ -4,12 +4,15 @@
 
 namespace convoy::cost {
 
-FittedEngine::FittedEngine(std::string_view name)
-    : models_{EngineModels(name, Isa::portable), EngineModels(name, Isa::avx2), EngineModels(name, Isa::avx512)} {}
+FittedEngine::FittedEngine(EngineInfo info)
+    : info_(std::move(info)),
+      models_{EngineModels(info_.name, Isa::portable), EngineModels(info_.name, Isa::avx2),
+              EngineModels(info_.name, Isa::avx512)} {}
 
-FittedEngine::FittedEngine(std::string_view name, Isa only, Products products)
-    : models_{EngineModels(name, only, products), EngineModels(name, only, products),
-              EngineModels(name, only, products)} {}
+FittedEngine::FittedEngine(EngineInfo info, Isa only, Products products)
+    : info_(std::move(info)),
+      models_{EngineModels(info_.name, only, products), EngineModels(info_.name, only, products),
+              EngineModels(info_.name, only, products)} {}
 
 namespace {
 

@@ -7,6 +7,7 @@ namespace convoy::cost {
 
 class FittedEngine : public Engine {
  public:
+  const EngineInfo& info() const final { return info_; }
   double predict_seconds(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const final {
     return predict(problem, work(problem, knobs, request), request);
   }
@@ -18,9 +19,9 @@ class FittedEngine : public Engine {
   }
 
  protected:
-  // `name` is the engine's. Engines whose code doesn't depend on the instruction set give the one that it needs.
-  explicit FittedEngine(std::string_view name);
-  FittedEngine(std::string_view name, Isa only, Products products);
+  // Engines whose code doesn't depend on the instruction set give the one that it needs.
+  explicit FittedEngine(EngineInfo info);
+  FittedEngine(EngineInfo info, Isa only, Products products);
 
   // The engine's own estimate for one thread, which stands alone where no model is fitted.
   struct Work {
@@ -35,6 +36,8 @@ class FittedEngine : public Engine {
   virtual Work work(const ConvProblem& problem, const KnobValues& knobs, const PlanRequest& request) const = 0;
 
   double predict(const ConvProblem& problem, const Work& work, const PlanRequest& request) const;
+
+  const EngineInfo info_;
 
  private:
   std::array<EngineModels, 3> models_;  // by the instruction set that a plan may use

@@ -178,12 +178,9 @@ std::optional<Refusal> unfit_processor(const Implementation& implementation, con
 class ImplementationEngine final : public cost::FittedEngine, public DeclaresNames {
  public:
   explicit ImplementationEngine(std::size_t row)
-      : FittedEngine(implementations()[row].name(), fitted_isa(implementations()[row]),
+      : FittedEngine(declare(implementations()[row]), fitted_isa(implementations()[row]),
                      fitted_products(implementations()[row])),
-        row_(row),
-        info_(declare(implementations()[row])) {}
-
-  const EngineInfo& info() const override { return info_; }
+        row_(row) {}
 
   std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
     std::vector<std::string> notes = info_.notes;
@@ -381,7 +378,6 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
   }
 
   std::size_t row_;
-  EngineInfo info_;
 };
 
 }  // namespace

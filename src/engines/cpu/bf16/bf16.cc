@@ -10,27 +10,21 @@
 namespace convoy::cpu {
 namespace {
 
+EngineInfo make_info(const char* name, int revision, const char* summary) {
+  EngineInfo info = own_engine(name, revision, summary);
+  info.passes = {Pass::fprop};
+  info.types = {{DataType::bf16, DataType::bf16, DataType::bf16, DataType::f32}};
+  info.layouts = {{Layout::nhwc, Layout::nhwc}};
+  info.min_isa = Isa::avx512;
+  info.groups = info.strided = info.dilated = true;
+  info.alpha_beta = info.bias = info.residual = info.any_activation = true;
+  return info;
+}
+
 class Bf16Engine final : public cost::FittedEngine {
  public:
   Bf16Engine(const char* name, int revision, const char* summary, const bf16::Kernel& kernel, bool amx)
-      : FittedEngine(name), kernel_(kernel), amx_(amx) {
-    info_.name = name;
-    info_.revision = revision;
-    info_.summary = summary;
-    info_.passes = {Pass::fprop};
-    info_.types = {{DataType::bf16, DataType::bf16, DataType::bf16, DataType::f32}};
-    info_.layouts = {{Layout::nhwc, Layout::nhwc}};
-    info_.min_isa = Isa::avx512;
-    info_.any_weight_strides = true;
-    info_.max_spatial_dims = 3;
-    info_.groups = info_.strided = info_.dilated = info_.flipped = true;
-    info_.alpha_beta = info_.bias = info_.residual = true;
-    info_.any_activation = true;
-    info_.deterministic = info_.thread_invariant = true;
-    info_.max_elements = EngineInfo::any_size;
-  }
-
-  const EngineInfo& info() const override { return info_; }
+      : FittedEngine(make_info(name, revision, summary)), kernel_(kernel), amx_(amx) {}
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
     const auto lacks = [&](const char* what) {
@@ -64,7 +58,6 @@ class Bf16Engine final : public cost::FittedEngine {
     return {static_cast<double>(positions) * work.cycles / 3e9, 0, work.again};
   }
 
-  EngineInfo info_;
   const bf16::Kernel& kernel_;
   bool amx_;
 };

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "convoy/engine.h"
+#include "engines/cpu/common/forward.h"
 
 namespace convoy::cpu {
 
@@ -34,6 +35,14 @@ inline std::optional<Refusal> refuse_huge_window(const ConvProblem& problem) {
   if (auto refusal = check("dilation", RefusalCode::dilation, problem.dilation)) return refusal;
   if (auto refusal = check("pre_padding", RefusalCode::padding, problem.pre_padding)) return refusal;
   return check("post_padding", RefusalCode::padding, problem.post_padding);
+}
+
+// Refuses dgrads of so many phases (forward.h) that their tables would take longer than the products.
+inline std::optional<Refusal> refuse_many_phases(const ConvProblem& problem) {
+  constexpr std::int64_t kMostPhases = 64;
+  if (phase_count(problem) <= kMostPhases) return std::nullopt;
+  return Refusal{RefusalCode::stride, fmt::format("stride={}: dgrad takes at most {} residues of the stride, it has {}",
+                                                  to_string(problem.stride), kMostPhases, phase_count(problem))};
 }
 
 }  // namespace convoy::cpu

@@ -86,4 +86,18 @@ EpilogueArgsOf<Real> make_epilogue(const ConvProblem& problem, const ConvArgs& a
 template EpilogueArgsOf<float> make_epilogue(const ConvProblem& problem, const ConvArgs& args);
 template EpilogueArgsOf<double> make_epilogue(const ConvProblem& problem, const ConvArgs& args);
 
+EngineInfo own_engine(std::string name, int revision, std::string summary) {
+  EngineInfo info;
+  info.name = std::move(name);
+  info.revision = revision;
+  info.summary = std::move(summary);
+  info.min_isa = Isa::avx2;
+  info.any_weight_strides = true;
+  info.max_spatial_dims = 3;
+  info.flipped = true;
+  info.deterministic = info.thread_invariant = true;
+  info.max_elements = EngineInfo::any_size;
+  return info;
+}
+
 }  // namespace convoy::cpu

@@ -48,4 +48,7 @@ double predict_seconds(const ConvProblem& problem, double cycles, int lanes);
 inline constexpr TypeCombination kAllF32{DataType::f32, DataType::f32, DataType::f32, DataType::f32};
 inline constexpr TypeCombination kAllF64{DataType::f64, DataType::f64, DataType::f64, DataType::f64};
 
+// What own engines declare alike; passes, types, layouts and epilogues are each one's.
+EngineInfo own_engine(std::string name, int revision, std::string summary);
+
 }  // namespace convoy::cpu

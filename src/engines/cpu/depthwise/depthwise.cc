@@ -59,13 +59,11 @@ constexpr double kCopySeconds = 0.15e-9;
 constexpr double kConvertedSeconds = 0.08e-9;
 
 EngineInfo make_info() {
-  EngineInfo info;
-  info.name = "cpu.depthwise";
-  info.revision = 2;  // both phases of a row of a strided dgrad at once
-  info.summary =
+  // Revision 2: both phases of a row of a strided dgrad at once.
+  EngineInfo info = own_engine(
+      "cpu.depthwise", 2,
       "depthwise convolutions and their transposes, f32 and f64, vectors over channels or over positions; fprop of "
-      "bf16 and "
-      "f16";
+      "bf16 and f16");
   info.passes = {Pass::fprop, Pass::dgrad};
   info.types = {kAllF32, kAllF64};
   for (const DataType half : {DataType::bf16, DataType::f16}) info.types.push_back({half, half, half, DataType::f32});
@@ -73,22 +71,14 @@ EngineInfo make_info() {
     for (const Layout y : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) info.layouts.push_back({x, y});
   }
   info.layouts.push_back({Layout::nchw, Layout::nchw});
-  info.min_isa = Isa::avx2;
-  info.any_weight_strides = true;
-  info.max_spatial_dims = 3;
-  info.groups = info.strided = info.dilated = info.flipped = true;
-  info.alpha_beta = info.bias = info.residual = true;
-  info.any_activation = true;
-  info.deterministic = info.thread_invariant = true;
-  info.max_elements = EngineInfo::any_size;
+  info.groups = info.strided = info.dilated = true;
+  info.alpha_beta = info.bias = info.residual = info.any_activation = true;
   return info;
 }
 
 class DepthwiseEngine final : public cost::FittedEngine {
  public:
-  DepthwiseEngine() : FittedEngine("cpu.depthwise") {}
-
-  const EngineInfo& info() const override { return info_; }
+  DepthwiseEngine() : FittedEngine(make_info()) {}
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const override {
     if (auto refusal = refuse_huge_window(problem)) return refusal;
@@ -197,8 +187,6 @@ class DepthwiseEngine final : public cost::FittedEngine {
     const double memory = bytes / (in_l2 ? 80e9 * threads : 20e9 * std::min(threads, 2.0));
     return {threads * (std::max(products / threads, memory) + 1.5e-6 + (threads > 1 ? 2e-6 : 0))};
   }
-
-  const EngineInfo info_ = make_info();
 };
 
 }  // namespace

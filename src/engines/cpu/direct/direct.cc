@@ -11,13 +11,9 @@
 namespace convoy::cpu {
 namespace {
 
-constexpr std::int64_t kMostPhases = 64;
-
 EngineInfo make_info() {
-  EngineInfo info;
-  info.name = "cpu.direct";
-  info.revision = 4;  // threads get as much to do
-  info.summary = "direct convolution, vectors along output channels, f32 and f64";
+  // Revision 4: threads get as much to do.
+  EngineInfo info = own_engine("cpu.direct", 4, "direct convolution, vectors along output channels, f32 and f64");
   info.passes = {Pass::fprop, Pass::dgrad};
   info.types = {kAllF32, kAllF64};
   info.layouts = {{Layout::nhwc, Layout::nhwc},
@@ -25,23 +21,15 @@ EngineInfo make_info() {
                   {Layout::nchw8c, Layout::nchw8c},
                   {Layout::nchw, Layout::nhwc},
                   {Layout::nchw, Layout::nchw16c}};
-  info.min_isa = Isa::avx2;
-  info.any_weight_strides = true;
-  info.max_spatial_dims = 3;
-  info.groups = info.strided = info.dilated = info.flipped = true;
-  info.alpha_beta = info.bias = info.residual = true;
-  info.any_activation = true;
-  info.deterministic = info.thread_invariant = true;
-  info.max_elements = EngineInfo::any_size;
+  info.groups = info.strided = info.dilated = true;
+  info.alpha_beta = info.bias = info.residual = info.any_activation = true;
   info.notes = {"TRANSFORMED_WEIGHTS"};
   return info;
 }
 
 class DirectEngine final : public cost::FittedEngine, public DeclaresNames {
  public:
-  DirectEngine() : FittedEngine("cpu.direct") {}
-
-  const EngineInfo& info() const override { return info_; }
+  DirectEngine() : FittedEngine(make_info()) {}
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (auto refusal = check_sizes(problem)) return refusal;
@@ -83,24 +71,13 @@ class DirectEngine final : public cost::FittedEngine, public DeclaresNames {
     if (problem.pass == Pass::dgrad && problem.x.channel_block == 1 && !problem.x.is_packed(Layout::nhwc)) {
       return Refusal{RefusalCode::layout, "x=nchw: dgrad needs the channels of x innermost or blocked"};
     }
-    if (phase_count(problem) > kMostPhases) {
-      return Refusal{RefusalCode::stride, "stride=" + to_string(problem.stride) + ": dgrad takes at most " +
-                                              std::to_string(kMostPhases) + " residues of the stride, it has " +
-                                              std::to_string(phase_count(problem))};
-    }
-    return std::nullopt;
+    return refuse_many_phases(problem);
   }
 
   static TileRequest request(const ConvProblem& problem, const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
-    TileRequest request;
-    request.kernels = tile_kernels_for(problem.x.type, cpu.isa);
-    request.cpu = &cpu;
-    request.threads = threads;
-    request.tile = tile_of(knobs);
-    return request;
+    return {
+        .kernels = tile_kernels_for(problem.x.type, cpu.isa), .cpu = &cpu, .threads = threads, .tile = tile_of(knobs)};
   }
-
-  EngineInfo info_ = make_info();
 };
 
 }  // namespace

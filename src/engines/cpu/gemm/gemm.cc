@@ -12,24 +12,14 @@
 namespace convoy::cpu {
 namespace {
 
-constexpr std::int64_t kMostPhases = 64;
-
 EngineInfo make_info() {
-  EngineInfo info;
-  info.name = "cpu.gemm";
-  info.revision = 4;  // threads get as much to do
-  info.summary = "matrix product over im2col that is never spelled out, f32 and f64";
+  // Revision 4: threads get as much to do.
+  EngineInfo info = own_engine("cpu.gemm", 4, "matrix product over im2col that is never spelled out, f32 and f64");
   info.passes = {Pass::fprop, Pass::dgrad};
   info.types = {kAllF32, kAllF64};
   info.layouts = {{Layout::nhwc, Layout::nhwc}, {Layout::nchw, Layout::nchw}};
-  info.min_isa = Isa::avx2;
-  info.any_weight_strides = true;
-  info.max_spatial_dims = 3;
-  info.groups = info.strided = info.dilated = info.flipped = true;
-  info.alpha_beta = info.bias = info.residual = true;
-  info.any_activation = true;
-  info.deterministic = info.thread_invariant = true;
-  info.max_elements = EngineInfo::any_size;
+  info.groups = info.strided = info.dilated = true;
+  info.alpha_beta = info.bias = info.residual = info.any_activation = true;
   info.notes = {"TRANSFORMED_WEIGHTS"};
   return info;
 }
@@ -39,29 +29,16 @@ bool channels_last(const ConvProblem& problem) {
 }
 
 TileRequest tile_request(const ConvProblem& problem, const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
-  TileRequest request;
-  request.kernels = tile_kernels_for(problem.x.type, cpu.isa);
-  request.cpu = &cpu;
-  request.threads = threads;
-  request.gathered = true;
-  request.tile = tile_of(knobs);
-  return request;
+  return {tile_kernels_for(problem.x.type, cpu.isa), &cpu, threads, /*gathered=*/true, tile_of(knobs)};
 }
 
 PlanarRequest planar_request(const ConvProblem& problem, const CpuFeatures& cpu, int threads, const KnobValues& knobs) {
-  PlanarRequest request;
-  request.kernels = planar_kernels_for(problem.x.type, cpu.isa);
-  request.cpu = &cpu;
-  request.threads = threads;
-  request.tile = planar_tile_of(knobs);
-  return request;
+  return {planar_kernels_for(problem.x.type, cpu.isa), &cpu, threads, planar_tile_of(knobs)};
 }
 
 class GemmEngine final : public cost::FittedEngine, public DeclaresNames {
  public:
-  GemmEngine() : FittedEngine("cpu.gemm") {}
-
-  const EngineInfo& info() const override { return info_; }
+  GemmEngine() : FittedEngine(make_info()) {}
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (auto refusal = check_sizes(problem)) return refusal;
@@ -127,15 +104,8 @@ class GemmEngine final : public cost::FittedEngine, public DeclaresNames {
   static std::optional<Refusal> check_sizes(const ConvProblem& problem) {
     if (auto refusal = refuse_huge_weights(problem)) return refusal;
     if (auto refusal = refuse_huge_window(problem)) return refusal;
-    if (phase_count(problem) > kMostPhases) {
-      return Refusal{RefusalCode::stride, "stride=" + to_string(problem.stride) + ": dgrad takes at most " +
-                                              std::to_string(kMostPhases) + " residues of the stride, it has " +
-                                              std::to_string(phase_count(problem))};
-    }
-    return std::nullopt;
+    return refuse_many_phases(problem);
   }
-
-  EngineInfo info_ = make_info();
 };
 
 }  // namespace

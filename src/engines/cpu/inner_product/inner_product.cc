@@ -120,32 +120,23 @@ class InnerProductPlan final : public PackedPlan {
 };
 
 EngineInfo make_info() {
-  EngineInfo info;
-  info.name = "cpu.inner_product";
-  info.summary = "filters as large as x: each weight is read once, in order; f32, bf16 and f16";
+  EngineInfo info = own_engine("cpu.inner_product", 1,
+                               "filters as large as x: each weight is read once, in order; f32, bf16 and f16");
   info.passes = {Pass::fprop};
   info.types = {kAllF32};
   for (const DataType half : {DataType::bf16, DataType::f16}) info.types.push_back({half, half, half, DataType::f32});
   for (const Layout x : {Layout::nhwc, Layout::nchw}) {
     for (const Layout y : {Layout::nhwc, Layout::nchw}) info.layouts.push_back({x, y});
   }
-  info.min_isa = Isa::avx2;
-  info.any_weight_strides = true;
-  info.max_spatial_dims = 3;
-  info.strided = info.dilated = info.flipped = true;
-  info.alpha_beta = info.bias = info.residual = true;
-  info.any_activation = true;
-  info.deterministic = info.thread_invariant = true;
-  info.max_elements = EngineInfo::any_size;
+  info.strided = info.dilated = true;
+  info.alpha_beta = info.bias = info.residual = info.any_activation = true;
   info.notes = {"TRANSFORMED_WEIGHTS"};
   return info;
 }
 
 class InnerProductEngine final : public cost::FittedEngine {
  public:
-  InnerProductEngine() : FittedEngine("cpu.inner_product") {}
-
-  const EngineInfo& info() const override { return info_; }
+  InnerProductEngine() : FittedEngine(make_info()) {}
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
     if (auto refusal = refuse_huge_weights(problem)) return refusal;
@@ -199,8 +190,6 @@ class InnerProductEngine final : public cost::FittedEngine {
     const double both = std::max(read, products / lanes * 0.4e-9 + converted) - (held ? 0 : read);
     return {both + 0.5e-6 + static_cast<double>(problem.y.elements()) * 1e-9};
   }
-
-  const EngineInfo info_ = make_info();
 };
 
 }  // namespace

@@ -20,35 +20,31 @@ const Kernel& kernel_for(const CpuFeatures& cpu) {
   return int8::avx2_kernel;
 }
 
-class Int8Engine : public cost::FittedEngine {
- public:
-  Int8Engine(const char* name, int revision, const char* summary, Isa isa) : FittedEngine(name) {
-    info_.name = name;
-    info_.revision = revision;
-    info_.summary = summary;
-    info_.passes = {Pass::fprop};
-    for (DataType x : {DataType::u8, DataType::s8}) {
-      for (DataType w : {DataType::s8, DataType::u8}) {
-        for (DataType y : {DataType::u8, DataType::s8, DataType::s32, DataType::f32}) {
-          info_.types.push_back({x, w, y, DataType::s32});
-        }
+EngineInfo make_info(const char* name, int revision, const char* summary, Isa isa) {
+  EngineInfo info = own_engine(name, revision, summary);
+  info.passes = {Pass::fprop};
+  for (DataType x : {DataType::u8, DataType::s8}) {
+    for (DataType w : {DataType::s8, DataType::u8}) {
+      for (DataType y : {DataType::u8, DataType::s8, DataType::s32, DataType::f32}) {
+        info.types.push_back({x, w, y, DataType::s32});
       }
     }
-    info_.layouts = {{Layout::nhwc, Layout::nhwc}, {Layout::nchw, Layout::nchw}};
-    info_.activations = {ActivationKind::relu, ActivationKind::clip, ActivationKind::leaky_relu};
-    info_.requantize = info_.quantized_residual = true;
-    info_.zero_points = true;
-    info_.given_zero_points = true;
-    info_.min_isa = isa;
-    info_.any_weight_strides = true;
-    info_.max_spatial_dims = 3;
-    info_.groups = info_.strided = info_.dilated = info_.flipped = true;
-    info_.bias = info_.float_bias = true;
-    info_.deterministic = info_.thread_invariant = true;
-    info_.max_elements = EngineInfo::any_size;
   }
+  info.layouts = {{Layout::nhwc, Layout::nhwc}, {Layout::nchw, Layout::nchw}};
+  info.activations = {ActivationKind::relu, ActivationKind::clip, ActivationKind::leaky_relu};
+  info.requantize = info.quantized_residual = true;
+  info.zero_points = true;
+  info.given_zero_points = true;
+  info.min_isa = isa;
+  info.groups = info.strided = info.dilated = true;
+  info.bias = info.float_bias = true;
+  return info;
+}
 
-  const EngineInfo& info() const override { return info_; }
+class Int8Engine : public cost::FittedEngine {
+ public:
+  Int8Engine(const char* name, int revision, const char* summary, Isa isa)
+      : FittedEngine(make_info(name, revision, summary, isa)) {}
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
                                          const PlanRequest& request) const override {
@@ -97,8 +93,6 @@ class Int8Engine : public cost::FittedEngine {
         static_cast<double>(g.groups) * panels.lines().again_seconds(static_cast<std::int64_t>(pixels));
     return {macs / rate + apart * (copied / 2e9 + outputs / 1e9), 0, again};
   }
-
-  EngineInfo info_;
 };
 
 class Int8AmxEngine final : public Int8Engine {

@@ -14,30 +14,22 @@ namespace {
 constexpr double kMostSumBytes = 1 << 30;
 
 EngineInfo make_info() {
-  EngineInfo info;
-  info.name = "cpu.wgrad";
-  info.revision = 2;  // threads share positions where there are few sums
-  info.summary = "gradients of weights, tiles of channels by filters summed up over positions, f32 and f64";
+  // Revision 2: threads share positions where there are few sums.
+  EngineInfo info = own_engine(
+      "cpu.wgrad", 2, "gradients of weights, tiles of channels by filters summed up over positions, f32 and f64");
   info.passes = {Pass::wgrad};
   info.types = {kAllF32, kAllF64};
   for (const Layout x : {Layout::nhwc, Layout::nchw, Layout::nchw8c, Layout::nchw16c}) {
     for (const Layout y : {Layout::nhwc, Layout::nchw, Layout::nchw8c, Layout::nchw16c}) info.layouts.push_back({x, y});
   }
-  info.min_isa = Isa::avx2;
-  info.any_weight_strides = true;
-  info.max_spatial_dims = 3;
-  info.groups = info.strided = info.dilated = info.flipped = true;
+  info.groups = info.strided = info.dilated = true;
   info.alpha_beta = true;
-  info.deterministic = info.thread_invariant = true;
-  info.max_elements = EngineInfo::any_size;
   return info;
 }
 
 class WgradEngine final : public cost::FittedEngine {
  public:
-  WgradEngine() : FittedEngine("cpu.wgrad") {}
-
-  const EngineInfo& info() const override { return info_; }
+  WgradEngine() : FittedEngine(make_info()) {}
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& plan) const override {
     if (auto refusal = refuse_huge_window(problem)) return refusal;
@@ -63,8 +55,6 @@ class WgradEngine final : public cost::FittedEngine {
     return {.seconds = cpu::predict_seconds(problem, wgrad_cycles(design), kernels.lanes),
             .parts = design.item_count() * design.slices};
   }
-
-  const EngineInfo info_ = make_info();
 };
 
 }  // namespace

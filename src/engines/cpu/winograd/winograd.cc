@@ -21,32 +21,23 @@ constexpr double kActivationBytes = 22e9;  // a second, a thread; two saturate t
 constexpr double kPackSeconds = 0.1e-9;
 
 EngineInfo make_info() {
-  EngineInfo info;
-  info.name = "cpu.winograd";
-  info.revision = 3;  // special values stay in their windows
-  info.summary = "Winograd F(4,3) and F(2,3) for 3-wide filters of stride 1, f32 and f64";
+  // Revision 3: special values stay in their windows.
+  EngineInfo info =
+      own_engine("cpu.winograd", 3, "Winograd F(4,3) and F(2,3) for 3-wide filters of stride 1, f32 and f64");
   info.passes = {Pass::fprop, Pass::dgrad};
   info.types = {kAllF32, kAllF64};
   for (const Layout x : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) {
     for (const Layout y : {Layout::nhwc, Layout::nchw8c, Layout::nchw16c}) info.layouts.push_back({x, y});
   }
-  info.min_isa = Isa::avx2;
-  info.any_weight_strides = true;
-  info.max_spatial_dims = 3;
-  info.groups = info.flipped = true;
-  info.alpha_beta = info.bias = info.residual = true;
-  info.any_activation = true;
-  info.deterministic = info.thread_invariant = true;
-  info.max_elements = EngineInfo::any_size;
+  info.groups = true;
+  info.alpha_beta = info.bias = info.residual = info.any_activation = true;
   info.notes = {"WINOGRAD", "TRANSFORMED_WEIGHTS"};
   return info;
 }
 
 class WinogradEngine final : public cost::FittedEngine, public DeclaresNames {
  public:
-  WinogradEngine() : FittedEngine("cpu.winograd") {}
-
-  const EngineInfo& info() const override { return info_; }
+  WinogradEngine() : FittedEngine(make_info()) {}
 
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
     if (auto refusal = refuse_huge_window(problem)) return refusal;
@@ -120,8 +111,6 @@ class WinogradEngine final : public cost::FittedEngine, public DeclaresNames {
     }
     return seconds;
   }
-
-  const EngineInfo info_ = make_info();
 };
 
 }  // namespace
