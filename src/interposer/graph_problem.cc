@@ -6,10 +6,12 @@
 #include <limits>
 
 #include "core/text.h"
+#include "engines/cudnn/convolution_operation.h"
 
 namespace convoy::interposer {
 namespace {
 
+using cudnn::ConvolutionOperation;
 using Node = std::shared_ptr<const Snapshot>;
 
 Error inexpressible(std::string sentence) { return {ErrorCode::unsupported, std::move(sentence)}; }
@@ -59,41 +61,6 @@ Result<void> merge(TensorDesc& desc, int at, std::string_view field) {
   return {};
 }
 
-struct Names {
-  Pass pass;
-  cudnnBackendAttributeName_t x, w, y, window, alpha, beta;
-};
-std::optional<Names> names_of(cudnnBackendDescriptorType_t type) {
-  switch (type) {
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
-      return Names{Pass::fprop,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-      return Names{Pass::dgrad,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
-      return Names{Pass::wgrad,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
-    default:
-      return std::nullopt;
-  }
-}
-
 // What the convolution alone says, and the tensor that it writes.
 struct Convolution {
   ConvProblem problem;
@@ -101,7 +68,7 @@ struct Convolution {
   Tensor out;
 };
 
-Result<Convolution> convolution_of(const Snapshot& operation, const Names& names) {
+Result<Convolution> convolution_of(const Snapshot& operation, const ConvolutionOperation& names) {
   Convolution read;
   ConvProblem& problem = read.problem;
   problem.pass = names.pass;
@@ -409,13 +376,15 @@ std::string operations_of(const Snapshot& graph) {
 }
 
 Result<GraphProblem> graph_problem_of(const Snapshot& graph) {
-  std::optional<Names> names;
+  const ConvolutionOperation* names = nullptr;
   Node convolution;
   std::vector<Node> pointwise;
   for (const Node& operation : graph.children(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
     if (operation == nullptr) return inexpressible("an operation that nobody described here");
-    if (const auto found = names_of(operation->type())) {
-      if (names) return inexpressible("more than one convolution");
+    if (const auto* const found =
+            std::ranges::find(cudnn::kConvolutionOperations, operation->type(), &ConvolutionOperation::type);
+        found != std::end(cudnn::kConvolutionOperations)) {
+      if (names != nullptr) return inexpressible("more than one convolution");
       names = found;
       convolution = operation;
     } else if (operation->type() == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) {
@@ -424,7 +393,7 @@ Result<GraphProblem> graph_problem_of(const Snapshot& graph) {
       return inexpressible(name_of(*operation) + " is no part of a convolution problem");
     }
   }
-  if (!names) return inexpressible("no convolution");
+  if (names == nullptr) return inexpressible("no convolution");
   CONVOY_TRY(Convolution read, convolution_of(*convolution, *names));
   CONVOY_CHECK(EpilogueReader(read, std::move(pointwise)).follow());
   CONVOY_CHECK(validate(read.problem));

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engines/cudnn/convolution_operation.h"
+
 namespace convoy::cudnn {
 namespace {
 
@@ -191,44 +193,13 @@ void Graph::convolve(const ConvProblem& problem, const Shapes& shapes, Descripto
       .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, spatial(problem.dilation, 1));
   finish(window, "convolution");
 
-  struct Names {
-    cudnnBackendDescriptorType_t type;
-    cudnnBackendAttributeName_t x, w, y, convolution, alpha, beta;
-  };
-  const auto names = [&]() -> Names {
-    switch (problem.pass) {
-      case Pass::fprop:
-        return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
-      case Pass::dgrad:
-        return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
-      default:
-        return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
-    }
-  }();
   const Pass pass = problem.pass;
+  const ConvolutionOperation& names = *std::ranges::find(kConvolutionOperations, pass, &ConvolutionOperation::pass);
   Descriptor& x = pass == Pass::dgrad ? out : operand(kX, problem.x.type, shapes.x, problem.x.alignment);
   Descriptor& w = pass == Pass::wgrad ? out : operand(kW, problem.w.type, shapes.w, problem.w.alignment);
   Descriptor& y = pass == Pass::fprop ? out : operand(kY, problem.y.type, shapes.y, problem.y.alignment);
   Descriptor& operation = make(names.type);
-  operation.set(names.x, x).set(names.w, w).set(names.y, y).set(names.convolution, window);
+  operation.set(names.x, x).set(names.w, w).set(names.y, y).set(names.window, window);
   if (problem.compute == DataType::f64) {
     operation.set(names.alpha, CUDNN_TYPE_DOUBLE, alpha).set(names.beta, CUDNN_TYPE_DOUBLE, beta);
   } else {

@@ -247,16 +247,21 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
     const AsOneImage asked(given);
     const ConvProblem& problem = asked.problem();
     const auto surveyed = survey(problem);
-    const std::string_view layout = word_or(knobs, kLayoutKnob, {});
-    const SurveyedImplementation* offer =
-        layout.empty() ? surveyed->find(row_) : surveyed->find(row_, layout == kLayouts[true]);
+    const SurveyedImplementation* offer = find(*surveyed, knobs);
     if (offer == nullptr) {
-      return Error{ErrorCode::unsupported, fmt::format("{} is not offered with layout={}", info_.name, layout)};
+      return Error{ErrorCode::unsupported,
+                   fmt::format("{} is not offered with layout={}", info_.name, word_or(knobs, kLayoutKnob, {}))};
     }
     return make_convolution_plan(problem, *offer, request);
   }
 
  private:
+  // What the problem is offered with the knobs; null: nothing.
+  const SurveyedImplementation* find(Survey& surveyed, const KnobValues& knobs) const {
+    const std::string_view layout = word_or(knobs, kLayoutKnob, {});
+    return layout.empty() ? surveyed.find(row_) : surveyed.find(row_, layout == kLayouts[true]);
+  }
+
   // Rows without a level run what the processor has: like those of the highest.
   static Isa fitted_isa(const Implementation& implementation) {
     return implementation.level.empty() ? Isa::avx512 : implementation.min_isa();
@@ -271,9 +276,7 @@ class ImplementationEngine final : public cost::FittedEngine, public DeclaresNam
     const AsOneImage asked(given);
     const ConvProblem& problem = asked.problem();
     const auto surveyed = survey(problem);
-    const std::string_view layout = word_or(knobs, kLayoutKnob, {});
-    const SurveyedImplementation* offer =
-        layout.empty() ? surveyed->find(row_) : surveyed->find(row_, layout == kLayouts[true]);
+    const SurveyedImplementation* offer = find(*surveyed, knobs);
     return work_on(problem, offer != nullptr ? static_cast<double>(offer->reordered_bytes) : 0, request);
   }
 

@@ -22,6 +22,12 @@ Result<Reduction> reduction_of(const NodeDesc& node) {
   return bad_node(node, "reduction='" + name + "' is not none, add, mul, min or max");
 }
 
+Error do_not_fit(const NodeDesc& node, std::span<const Input> inputs) {
+  return bad_node(node, fmt::format("data, indices and updates have dims [{}], [{}] and [{}], which do not fit",
+                                    to_string(inputs[0].desc.dims), to_string(inputs[1].desc.dims),
+                                    to_string(inputs[2].desc.dims)));
+}
+
 template <class T>
 T combine(Reduction reduction, T old, T value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -80,10 +86,7 @@ class ScatterElements final : public Operator {
     if (auto reduction = reduction_of(node); !reduction.ok()) return reduction.error();
     bool fits = indices.size() == data.size() && inputs[2].desc.dims == indices;
     for (std::size_t d = 0; fits && d < data.size(); ++d) fits = static_cast<int>(d) == axis || indices[d] <= data[d];
-    if (!fits) {
-      return bad_node(node, fmt::format("data, indices and updates have dims [{}], [{}] and [{}], which do not fit",
-                                        to_string(data), to_string(indices), to_string(inputs[2].desc.dims)));
-    }
+    if (!fits) return do_not_fit(node, inputs);
     return one_output(node, inputs[0].desc.type, data);
   }
 
@@ -144,10 +147,7 @@ class ScatterND final : public Operator {
       updates.insert(updates.end(), data.begin() + indices.back(), data.end());
       fits = updates == inputs[2].desc.dims;
     }
-    if (!fits) {
-      return bad_node(node, fmt::format("data, indices and updates have dims [{}], [{}] and [{}], which do not fit",
-                                        to_string(data), to_string(indices), to_string(inputs[2].desc.dims)));
-    }
+    if (!fits) return do_not_fit(node, inputs);
     return one_output(node, inputs[0].desc.type, data);
   }
 
