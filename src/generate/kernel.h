@@ -28,8 +28,9 @@ struct Kernel {
   static constexpr std::string_view kInclude = "#include \"generate.cuh\"\n";
 };
 
+// With `most_shares` blocks at most in a cluster, whose blocks read each other's shared memory: 1 where a GPU has none.
 // The refusal says what no kernel is made for: blocked channels, a type, a table that is too long.
-Result<Kernel> write_kernel(const Computation& computation, const std::string& name);
+Result<Kernel> write_kernel(const Computation& computation, const std::string& name, int most_shares = 1);
 
 struct KernelFile {
   const char* name;

@@ -12,19 +12,24 @@ void Writer::rows() {
   const bool window = schedule_.rows == 1;
   kernel_.schedule =
       window ? fmt::format("window{{vector={}}}", schedule_.vector)
-             : fmt::format("rows{{block={},rows={},vector={}}}", kernel_.block, schedule_.rows, schedule_.vector);
+             : fmt::format("rows{{block={},rows={}{},vector={}}}", kernel_.block, schedule_.rows,
+                           schedule_.shares > 1 ? fmt::format(",shares={}", schedule_.shares) : "", schedule_.vector);
   const char* const row = window ? "0" : schedule_.along_folded ? "threadIdx.x % {0}" : "threadIdx.x / {1}";
   const char* const lane = window ? "threadIdx.x" : schedule_.along_folded ? "threadIdx.x / {0}" : "threadIdx.x % {1}";
   text_ +=
       fmt::format("  const int row = {}, lane = {};\n", fmt::format(fmt::runtime(row), schedule_.rows, schedule_.lanes),
                   fmt::format(fmt::runtime(lane), schedule_.rows, schedule_.lanes));
-  text_ += fmt::format("  const U own = blockIdx.x * static_cast<U>({}) + lane;\n", schedule_.lanes);
+  if (schedule_.shares > 1) text_ += fmt::format("  const int share = blockIdx.x % {};\n", schedule_.shares);
+  text_ +=
+      fmt::format("  const U own = blockIdx.x / {} * static_cast<U>({}) + lane;\n", schedule_.shares, schedule_.lanes);
   if (window) {
     text_ += "  if (own >= static_cast<U>(count)) return;\n  const U i = own;\n";
   } else {
-    if (!joins_in_a_warp()) {
-      text_ += fmt::format("  __shared__ C exchange[{}];\n",
-                           static_cast<int>(kernel_.block) * (vectors_kept() ? schedule_.vector : 1));
+    const int values = vectors_kept() ? schedule_.vector : 1;
+    if (!joins_in_a_warp())
+      text_ += fmt::format("  SHARED(C, exchange, {});\n", schedule_.rows * schedule_.lanes * values);
+    if (schedule_.shares > 1) {
+      text_ += fmt::format("  SHARED(C, shown, {0});\n  SHARED(C, joined, {0});\n", schedule_.lanes * values);
     }
     text_ += "  const bool active = own < static_cast<U>(count);\n  const U i = active ? own : 0;\n";
   }
@@ -82,7 +87,9 @@ void Writer::loop(const std::vector<const Body*>& bodies) {
     return;
   }
   if (schedule_.rows == 1 && schedule_.folded <= 32) text_ += "  _Pragma(\"unroll\")\n";
-  text_ += fmt::format("  for (U f = row; f < static_cast<U>({}); f += {}) {{\n", schedule_.folded, schedule_.rows);
+  text_ += fmt::format("  for (U f = {}; f < static_cast<U>({}); f += {}) {{\n",
+                       schedule_.shares > 1 ? fmt::format("share * {} + row", schedule_.rows) : "row", schedule_.folded,
+                       schedule_.rows * schedule_.shares);
   text_ += positions_text(space_, kept_, space_.rank(), "f", schedule_.along_folded ? schedule_.vector : 1, "    ");
   for (const int value : needed(bodies, true)) load(value, "    ");
 }
@@ -115,6 +122,12 @@ void Writer::fold(std::size_t index) {
         "}});\n",
         schedule_.rows, schedule_.lanes, left, left, index, joined("a", "b"));
   }
+  if (schedule_.shares > 1) {
+    text_ += fmt::format(
+        "  join_shares<{}, {}, {}, {}>(reinterpret_cast<C(&)[{}]>(s{}), shown, joined, row, lane, [](C a, C b) {{ "
+        "return {}; }});\n",
+        schedule_.shares, schedule_.rows, schedule_.lanes, left, left, index, joined("a", "b"));
+  }
   const auto then = then_.find(index);
   if (then != then_.end()) {
     text_ += fmt::format("  _Pragma(\"unroll\") for (int k = 0; k < {}; ++k) s{}[k] = {};\n", left, index,
@@ -137,7 +150,9 @@ void Writer::stores() {
   }
   const bool window = schedule_.rows == 1;
   if (!of_kept.empty()) {
-    text_ += window ? "  {\n" : "  if (active && row == 0) {\n";
+    text_ += window                 ? "  {\n"
+             : schedule_.shares > 1 ? "  if (active && row == 0 && share == 0) {\n"
+                                    : "  if (active && row == 0) {\n";
     for (const std::size_t i : of_kept) store(i, "    ");
     text_ += "  }\n";
   }

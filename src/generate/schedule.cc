@@ -24,8 +24,9 @@ namespace {
 constexpr std::int64_t kBlock = 256;
 // Half of what an H100 has at once: each has one load of 16 bytes under way, and the memory wants 2 MB of them.
 constexpr std::int64_t kEnoughThreads = 131072;
-constexpr std::int64_t kShort = 16;     // dims that are no reason for tiles
-constexpr std::int64_t kMostTurns = 4;  // of 8 values in f32, which are registers
+constexpr std::int64_t kShort = 16;         // dims that are no reason for tiles
+constexpr std::int64_t kLeastOfAShare = 4;  // vectors of folded positions that a thread of a cluster has
+constexpr std::int64_t kMostTurns = 4;      // of 8 values in f32, which are registers
 
 // The step of the access that folds are of, along a dim.
 std::int64_t step_of_first(const Lowered& space, int dim) {
@@ -131,7 +132,7 @@ std::int64_t busy_rows(std::int64_t rows, const Schedule& schedule) {
 
 }  // namespace
 
-Schedule schedule_of(const Computation& computation, const Lowered& space) {
+Schedule schedule_of(const Computation& computation, const Lowered& space, int most_shares) {
   const bool has_folds = !computation.folds.empty();
   if (auto tiles = has_folds ? multiplying(computation, space) : transposing(space)) return *tiles;
   Schedule schedule;
@@ -169,6 +170,14 @@ Schedule schedule_of(const Computation& computation, const Lowered& space) {
   schedule.rows = static_cast<int>(rows);
   schedule.lanes = static_cast<int>(block / rows);
   schedule.blocks = (schedule.kept + schedule.lanes - 1) / schedule.lanes;
+  if (rows > 1 && schedule.turns == 0) {
+    const auto more = [&] { return 2 * schedule.shares; };
+    while (more() <= most_shares && schedule.blocks * block * more() <= kEnoughThreads &&
+           rows * more() * kLeastOfAShare <= schedule.folded) {
+      schedule.shares = more();
+    }
+  }
+  schedule.blocks *= schedule.shares;
   return schedule;
 }
 

@@ -82,10 +82,11 @@ void Writer::head() {
   parameters += ", unsigned long long count";
   kernel_.count = static_cast<std::uint64_t>(schedule_.kept);
   text_ += fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n"
+      "extern \"C\" {}__global__ void __launch_bounds__({}) {}({}) {{\n"
       "  typedef {} C;\n  typedef {} U;\n  typedef {} I;\n",
-      kernel_.block, name_, parameters, value_type(computation_.type).name,
-      space_.wide ? "unsigned long long" : "unsigned", space_.wide ? "long long" : "int");
+      schedule_.shares > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", schedule_.shares) : "", kernel_.block, name_,
+      parameters, value_type(computation_.type).name, space_.wide ? "unsigned long long" : "unsigned",
+      space_.wide ? "long long" : "int");
 }
 
 // v<load>[width] = the load's elements.

@@ -41,7 +41,7 @@ std::string function_name(const NodeDesc& node) { return "convoy_" + node.op; }
 
 Result<void> check_on_device(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,
                              std::span<const TensorDesc> outputs, const PlanRequest& request) {
-  const auto kernel = describe({op, node, inputs, outputs}, function_name(node));
+  const auto kernel = describe({op, node, inputs, outputs}, function_name(node), request.cuda->architecture);
   if (kernel.ok() || library_product(node, inputs, outputs, request)) return {};
   return kernel.error();
 }
@@ -49,7 +49,8 @@ Result<void> check_on_device(const Operator& op, const NodeDesc& node, std::span
 Result<std::unique_ptr<OpPlan>> plan_on_device(const Operator& op, const NodeDesc& node, std::span<const Input> inputs,
                                                std::span<const TensorDesc> outputs, const PlanRequest& request) {
   if (auto plan = library_product(node, inputs, outputs, request)) return plan;
-  CONVOY_TRY(const generate::Kernel kernel, describe({op, node, inputs, outputs}, function_name(node)));
+  CONVOY_TRY(const generate::Kernel kernel,
+             describe({op, node, inputs, outputs}, function_name(node), request.cuda->architecture));
   return device_plan(kernel, request);
 }
 

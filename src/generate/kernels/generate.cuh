@@ -208,3 +208,23 @@ __device__ __forceinline__ void join_neighbours(C& v, const Join& join) {
   for (int half = rows / 2; half > 0; half /= 2) v = join(v, __shfl_down_sync(0xffffffffu, v, half, rows));
   v = __shfl_sync(0xffffffffu, v, 0, rows);
 }
+// What the blocks of a cluster have of their lanes, the same in all rows, they join in the same order each time, and
+// afterwards each has its lane's. All threads take part; `shown` and `joined` have room for the values of all lanes.
+template <int shares, int rows, int lanes, int V, class C, class Join>
+__device__ __forceinline__ void join_shares(C (&v)[V], C* shown, C* joined, int row, int lane, const Join& join) {
+  constexpr int values = lanes * V;
+  if (row == 0) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) shown[i * lanes + lane] = v[i];
+  }
+  cluster_sync();
+  for (int i = static_cast<int>(threadIdx.x); i < values; i += rows * lanes) {
+    C sum = of_share<values>(shown + i, 0);
+#pragma unroll
+    for (int share = 1; share < shares; ++share) sum = join(sum, of_share<values>(shown + i, share));
+    joined[i] = sum;
+  }
+  cluster_sync();  // now all have read, and a block may end or show other values
+#pragma unroll
+  for (int i = 0; i < V; ++i) v[i] = joined[i * lanes + lane];
+}

@@ -19,6 +19,21 @@ __device__ __forceinline__ unsigned short bf16_of_float(float v) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(v));
   return bits;
 }
+
+#define SHARED(type, name, count) __shared__ type name[count]
+
+// Clusters, which GPUs have from sm_90 on.
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+// What block `share` of the cluster has where p points to in this block's array of `count` in shared memory.
+template <int count, class C>
+__device__ __forceinline__ C of_share(const C* p, int share) {
+  unsigned long long there;
+  asm volatile("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(p), "r"(share));
+  return *reinterpret_cast<const volatile C*>(there);
+}
+
 // The nearest float towards 0, with its last bit set where it isn't the number itself: a second rounding is then right.
 __device__ __forceinline__ float odd_float_of(double v) {
   const float near = __double2float_rz(v);

@@ -36,11 +36,14 @@ Result<fs::path> host_library(std::string_view text, std::span<const KernelFile>
   constexpr std::string_view kBegin = "__global__ void __launch_bounds__(";
   for (std::size_t at = text.find(kBegin); at != std::string_view::npos; at = text.find(kBegin, at + 1)) {
     const std::size_t name = text.find(") ", at) + 2;
+    constexpr std::string_view kCluster = "__cluster_dims__(";
+    const std::size_t line = text.rfind('\n', at) + 1, cluster = text.find(kCluster, line);
+    const std::string_view blocks = cluster < at ? text.substr(cluster + kCluster.size(), 1) : "1";
     whole += fmt::format(
         "extern \"C\" bool walk_{0}(void* const* arguments, unsigned grid, unsigned block, bool backwards) {{\n"
-        "  return walk::call(&{0}, arguments, grid, block, backwards);\n}}\n"
+        "  return walk::call(&{0}, arguments, grid, block, backwards, {1});\n}}\n"
         "extern \"C\" int walk_parameters_{0}() {{ return walk::parameters(&{0}); }}\n",
-        text.substr(name, text.find('(', name) - name));
+        text.substr(name, text.find('(', name) - name), blocks);
   }
   write("kernels.cc", whole);
   const std::string command = fmt::format(

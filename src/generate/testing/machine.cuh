@@ -1,5 +1,5 @@
-// What generated kernels need of a machine, for g++: blocks one after another, a block's threads in turn, each until
-// it comes to a barrier or its end. x86-64 only, as Convoy is.
+// What generated kernels need of a machine, for g++: clusters of blocks one after another, a cluster's threads in turn,
+// each until it comes to a barrier, which is all of theirs, or its end. x86-64 only, as Convoy is.
 #pragma once
 
 #include <cmath>
@@ -16,6 +16,7 @@ using std::acos, std::acosh, std::asin, std::asinh, std::atan, std::atanh, std::
 #define __forceinline__ inline
 #define __launch_bounds__(threads)
 #define __shared__ static
+#define __cluster_dims__(...)
 
 struct uint2 {
   unsigned x, y;
@@ -68,11 +69,13 @@ static inline float odd_float_of(double v) {
 
 namespace walk {
 
-constexpr int kMostThreads = 1024;
+constexpr int kMostShares = 8, kMostThreads = 1024 * kMostShares;
 constexpr int kStack = 16 << 10;
 alignas(64) static char stacks[kMostThreads][kStack];
 static void* threads[kMostThreads];  // stack pointers of those that wait
 static void* scheduler;
+static unsigned current;  // of the cluster's threads
+static int share;         // of its blocks
 static bool ended;
 static void (*body)(const void*);
 static const void* body_data;
@@ -101,7 +104,7 @@ walk_switch:
   ret
 )");
 
-__attribute__((noinline)) static void pause() { walk_switch(&threads[threadIdx.x], scheduler); }
+__attribute__((noinline)) static void pause() { walk_switch(&threads[current], scheduler); }
 static void start() {
   body(body_data);
   ended = true;
@@ -109,24 +112,28 @@ static void start() {
   __builtin_unreachable();
 }
 
-// Whether all threads of each block came to the same barriers.
-static bool run(unsigned grid, unsigned block, bool backwards) {
-  for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
-    for (unsigned t = 0; t < block; ++t) {
+// Whether all threads of each cluster came to the same barriers.
+static bool run(unsigned grid, unsigned block, bool backwards, unsigned cluster) {
+  const unsigned all = cluster * block;
+  for (unsigned first = 0; first < grid; first += cluster) {
+    for (unsigned t = 0; t < all; ++t) {
       void** top = reinterpret_cast<void**>(stacks[t] + kStack) - 2;  // as a call leaves it: 8 off from 16
       *top = reinterpret_cast<void*>(&start);
       threads[t] = top - 6;
     }
     for (bool done = false; !done;) {
       unsigned at_end = 0;
-      for (unsigned i = 0; i < block; ++i) {
-        threadIdx.x = backwards ? block - 1 - i : i;
+      for (unsigned i = 0; i < all; ++i) {
+        current = backwards ? all - 1 - i : i;
+        threadIdx.x = current % block;
+        share = static_cast<int>(current / block);
+        blockIdx.x = first + current / block;
         ended = false;
-        walk_switch(&scheduler, threads[threadIdx.x]);
+        walk_switch(&scheduler, threads[current]);
         at_end += ended ? 1 : 0;
       }
       done = at_end > 0;
-      if (done && at_end != block) return false;
+      if (done && at_end != all) return false;
     }
   }
   return true;
@@ -134,15 +141,16 @@ static bool run(unsigned grid, unsigned block, bool backwards) {
 
 template <class... Parameters, std::size_t... I>
 bool call(void (*kernel)(Parameters...), void* const* arguments, unsigned grid, unsigned block, bool backwards,
-          std::index_sequence<I...>) {
+          unsigned cluster, std::index_sequence<I...>) {
   const auto once = [&] { kernel((Parameters)(arguments[I])...); };
   body = [](const void* data) { (*static_cast<const decltype(once)*>(data))(); };
   body_data = &once;
-  return run(grid, block, backwards);
+  return run(grid, block, backwards, cluster);
 }
 template <class... Parameters>
-bool call(void (*kernel)(Parameters...), void* const* arguments, unsigned grid, unsigned block, bool backwards) {
-  return call(kernel, arguments, grid, block, backwards, std::index_sequence_for<Parameters...>());
+bool call(void (*kernel)(Parameters...), void* const* arguments, unsigned grid, unsigned block, bool backwards,
+          unsigned cluster) {
+  return call(kernel, arguments, grid, block, backwards, cluster, std::index_sequence_for<Parameters...>());
 }
 
 template <class... Parameters>
@@ -154,6 +162,17 @@ int parameters(void (*)(Parameters...)) {
 
 static inline void __syncthreads() { walk::pause(); }
 
+// ---- clusters, each block of which has its own of what they share
+
+#define SHARED(type, name, count)                         \
+  static type name##_of_shares[walk::kMostShares][count]; \
+  type* const name = name##_of_shares[walk::share]
+static inline void cluster_sync() { walk::pause(); }
+template <int count, class C>
+C of_share(const C* p, int share) {
+  return p[(share - walk::share) * count];
+}
+
 // ---- warps, whose threads meet with the whole block
 
 namespace walk {
@@ -161,10 +180,10 @@ static unsigned long long shown[kMostThreads];
 template <class T>
 T of_thread(T v, unsigned thread) {
   static_assert(sizeof v <= sizeof shown[0], "no such shuffle");
-  std::memcpy(&shown[threadIdx.x], &v, sizeof v);
+  std::memcpy(&shown[current], &v, sizeof v);
   pause();
   T other;
-  std::memcpy(&other, &shown[thread], sizeof v);
+  std::memcpy(&other, &shown[current - threadIdx.x + thread], sizeof v);
   pause();
   return other;
 }

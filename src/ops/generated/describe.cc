@@ -44,6 +44,8 @@ Error no_kernel(const Described& d, const std::string& why) {
 
 namespace {
 
+constexpr int kHasClusters = 90, kMostShares = 8;  // 8: of all GPUs that have clusters
+
 constexpr std::span<const NamedRule> (*kFamilies[])() = {elementwise_rules, pooling_rules,     reduction_rules,
                                                          movement_rules,    product_rules,     quantized_rules,
                                                          resize_rules,      grid_sample_rules, top_k_rules};
@@ -63,13 +65,14 @@ Rule rule_of(const Described& d) {
 }  // namespace
 }  // namespace generated
 
-Result<generate::Kernel> describe(const Described& described, const std::string& name) {
+Result<generate::Kernel> describe(const Described& described, const std::string& name, int architecture) {
   const generated::Rule rule = generated::rule_of(described);
   if (rule == nullptr) {
     return Error{ErrorCode::unsupported, fmt::format("no kernel for {} on cuda", described.node.op)};
   }
   CONVOY_TRY(const generate::Computation computation, rule(described));
-  auto kernel = generate::write_kernel(computation, name);
+  auto kernel =
+      generate::write_kernel(computation, name, architecture >= generated::kHasClusters ? generated::kMostShares : 1);
   if (!kernel.ok()) return kernel.error().within(described.node.op);
   return kernel;
 }

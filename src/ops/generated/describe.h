@@ -15,8 +15,9 @@ struct Described {
   std::span<const TensorDesc> outputs;
 };
 
-// The kernel, a function of that name. Error: unsupported says what there is none for.
-Result<generate::Kernel> describe(const Described& described, const std::string& name);
+// The kernel, a function of that name, for GPUs of an architecture (CudaDevice::architecture) and newer ones. Error:
+// unsupported says what there is none for.
+Result<generate::Kernel> describe(const Described& described, const std::string& name, int architecture);
 
 // From one tensor to another of the same dims, with other strides, another type, or both.
 Result<generate::Kernel> describe_conversion(const TensorDesc& from, const TensorDesc& to, const std::string& name);

@@ -24,7 +24,7 @@ void expect_compiles(const GeneratedCases& cases) {
   for (std::size_t i = 0; i < cases.kernels().size(); i += step) kernels.push_back(cases.kernels()[i]);
   const std::string text = generate::text_of(kernels);
   for (const int architecture : {80, 90, 100}) {
-    if (architecture == 80 && !is_full()) continue;
+    if (architecture < cases.architecture()) continue;
     cuda::ProgramSource source{"generated.cu", text, {}, architecture};
     for (const generate::KernelFile& file : generate::kernel_files()) source.files.push_back({file.name, file.text});
     const auto made = cuda::compile_program(source);
@@ -185,6 +185,28 @@ TEST(GeneratedReductions, AreWhatOperatorsCompute) {
   EXPECT_GT(cases.with_schedule("rows"), 60);
   cases.run();
   expect_compiles(cases);
+}
+
+// Few and long folds, by clusters of blocks from sm_90 on: sums of pixels, norms whose results are of each element, and
+// whole tensors.
+TEST(GeneratedReductions, ShareLongLines) {
+  for (const int architecture : {80, 90}) {
+    GeneratedCases cases(architecture);
+    for (const DataType type : {DataType::f32, DataType::f16}) {
+      cases.add(node_of("GlobalAveragePool", {}), {some(type, {1, 24, 91, 90})}, Layout::nhwc, {1e-4, 1e-4});
+      cases.add(node_of("GlobalMaxPool", {}), {some(type, {2, 8, 90, 90})}, Layout::nhwc);
+    }
+    const HostTensor volume = some(DataType::f16, {1, 2, 100, 1400}), of_channels = some(DataType::f16, {2}, 0.5, 2);
+    cases.add(node_of("InstanceNormalization", {}), {volume, of_channels, of_channels}, Layout::nchw, {2e-3, 2e-3});
+    cases.add(node_of("ReduceMax", {{"keepdims", std::int64_t{0}}}), {some(DataType::f32, {3, 210000})});
+    EXPECT_TRUE(cases.refusals().empty()) << cases.refusals().begin()->first;
+    int shared = 0;
+    for (const generate::Kernel& kernel : cases.kernels())
+      shared += kernel.schedule.find("shares=") != std::string::npos;
+    EXPECT_EQ(shared, architecture < 90 ? 0 : cases.count());
+    cases.run();
+    expect_compiles(cases);
+  }
 }
 
 TEST(GeneratedMovement, IsWhatOperatorsMove) {

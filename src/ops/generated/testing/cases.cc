@@ -78,7 +78,7 @@ bool GeneratedCases::add(const NodeDesc& node, const std::vector<HostTensor>& in
   for (const TensorDesc& desc : *outputs) made.outputs.push_back(desc.with_layout(layout_of(desc, layout)));
   const int shared = row->in_place(node);
   if (shared >= 0 && made.inputs[static_cast<std::size_t>(shared)].desc == made.outputs[0]) made.in_place = shared;
-  auto kernel = describe({*row->implementation, node, descs, made.outputs}, next_name());
+  auto kernel = describe({*row->implementation, node, descs, made.outputs}, next_name(), architecture_);
   if (!kernel.ok()) {
     EXPECT_EQ(kernel.error().code, ErrorCode::unsupported) << kernel.error().message;
     ++refusals_[kernel.error().message];

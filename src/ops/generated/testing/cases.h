@@ -18,6 +18,9 @@ struct Tolerance {
 
 class GeneratedCases {
  public:
+  explicit GeneratedCases(int architecture = 90) : architecture_(architecture) {}
+  int architecture() const { return architecture_; }
+
   // All inputs are constants, activations in the layout. Outputs are compared with `expected`, or with what the
   // operator gives. False where there is no kernel: why not is counted by its words.
   bool add(const NodeDesc& node, const std::vector<HostTensor>& inputs, Layout layout = Layout::nchw,
@@ -46,6 +49,7 @@ class GeneratedCases {
   static void run_case(const Case& each, const generate::Kernel& kernel, const generate::Walk& walk);
   std::string next_name() const { return "kernel" + std::to_string(kernels_.size()); }
 
+  int architecture_;  // of the GPUs that the kernels are for
   std::vector<Case> cases_;
   std::vector<generate::Kernel> kernels_;
   std::map<std::string, int> refusals_;

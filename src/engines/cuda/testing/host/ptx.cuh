@@ -64,7 +64,7 @@ static inline void pause_warp() {
 static bool run_warps(unsigned grid, unsigned block, bool backwards) {
   static bool done[kMostThreads];
   const auto resume = [](unsigned t) {
-    threadIdx.x = t;
+    threadIdx.x = current = t;
     waits_for_warp[t] = ended = false;
     walk_switch(&scheduler, threads[t]);
     done[t] = ended;
