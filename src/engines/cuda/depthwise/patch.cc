@@ -11,6 +11,9 @@ namespace {
 constexpr FamilyCosts kCosts{{0.76, 6.4, 0.62, 3.7, 0.02, 9.3, 0.02, 4.9, 55, 0.1, 0.46, 2.7},
                              {1.24, 0.15, 3.95, 0.02, 70, 0.02, 0.02, 4.4, 25, 0.25, 0.61, 3.2}};
 
+constexpr std::int64_t kFewThreads = 256;  // of a multiprocessor: what runs at once with ...
+constexpr std::int64_t kMostAlone = 224;   // ... registers
+
 bool vector_fits(const DepthwiseShape& shape, std::int64_t vector) {
   if (vector == 1) return true;
   if (!shape.channels_innermost() || shape.multiplier > 1 || shape.fan_in > 1) return false;
@@ -46,6 +49,10 @@ struct Patch {
     if (wgrad(shape) && channels == 1 && shape.element_bytes() == 2) on.balance *= 0.9;
     Work work = work_of(shape, lane_work(shape, {rows, columns}), channels);
     // Threads that load 8 or 16 bytes at a time wait for as much as more of those that load 4.
+    work.channels = static_cast<double>(channels);
+    if (!wgrad(shape)) {
+      work.waits = static_cast<double>(ceil_div(tiling_of(shape, rows, columns).h.span(), prefetch(shape, device) + 1));
+    }
     work.in_flight = std::sqrt(static_cast<double>(channels * shape.element_bytes()) / 4);
     return fitted_seconds(shape, work, kCosts.of(shape), on, device);
   }
@@ -54,7 +61,7 @@ struct Patch {
     const ChannelBlocks on = blocks(shape, device);
     DepthwiseKernel kernel(wgrad(shape) ? "depthwise_nhwc_wgrad.cu" : "depthwise_nhwc.cu", shape, on, wgrad(shape));
     kernel.constants.set("TILE_H", rows).set("TILE_W", columns).set("VECTOR", channels);
-    kernel.constants.set("CHANNEL_THREADS", on.channel_threads).set("PREFETCH", prefetch(shape));
+    kernel.constants.set("CHANNEL_THREADS", on.channel_threads).set("PREFETCH", prefetch(shape, device));
     if (wgrad(shape)) kernel.constants.set("SPLITS", on.splits);
     return kernel;
   }
@@ -68,9 +75,21 @@ struct Patch {
            shape.taps() * shape.fan_in * channels * 4 * 8 <= 44 * 1024;
   }
 
-  // Rows of input that are loaded ahead.
-  std::int64_t prefetch(const DepthwiseShape& shape) const {
-    return tiling_of(shape, rows, columns).h.span() > 2 && plane_taps(shape) < 16 ? 2 : 1;
+  // So few threads that each may have most registers.
+  bool leaves_room(const DepthwiseShape& shape, const CudaDevice& device) const {
+    const Tiling t = tiling_of(shape, rows, columns);
+    const std::int64_t tiles = t.h.tiles() * shape.axes[0].out * t.w.tiles() * shape.batch;
+    return !wgrad(shape) && tiles * ceil_div(shape.out_channels, channels) <= kFewThreads * sms_of(device);
+  }
+
+  // Rows of input that are loaded ahead: where few threads hide no latency, as many as registers hold.
+  std::int64_t prefetch(const DepthwiseShape& shape, const CudaDevice& device) const {
+    const Tiling t = tiling_of(shape, rows, columns);
+    const std::int64_t usual = t.h.span() > 2 && plane_taps(shape) < 16 ? 2 : 1;
+    if (!leaves_room(shape, device)) return usual;
+    const std::int64_t a_row = registers(shape, 1) - registers(shape, 0);
+    const std::int64_t most = (kMostAlone - registers(shape, 0)) / std::max<std::int64_t>(a_row, 1);
+    return std::max(usual, std::min(t.h.span() - 1, most));
   }
 
   // That a thread's arrays take at once, as the compiler's reports show: of the row that is loaded and the row that is
@@ -85,7 +104,8 @@ struct Patch {
 
   ChannelBlocks blocks(const DepthwiseShape& shape, const CudaDevice& device) const {
     const Tiling t = tiling_of(shape, rows, columns);
-    return blocks_along_channels(shape, device, 256, registers(shape, prefetch(shape)), channels,
+    return blocks_along_channels(shape, device, leaves_room(shape, device) ? 128 : 256,
+                                 registers(shape, prefetch(shape, device)), channels,
                                  t.h.tiles() * shape.axes[0].out * t.w.tiles());
   }
 };

@@ -13,6 +13,8 @@ struct Work {
   double products = 0, loads = 0, converts = 0, stores = 0, tiles = 1, weights = 0;
   double shared = 0;         // elements of shared memory, times the conflicts between its banks
   double threads_tiles = 0;  // ... and how many tiles there are
+  double waits = 0;          // of a thread for memory, one after another
+  double channels = 1;       // of a thread
   double in_flight = 1;      // threads with loads of 4 bytes that wait for as much as one of its threads
 };
 

@@ -51,7 +51,9 @@ struct Rolling {
     lane.inputs = walked * static_cast<double>(t.w.span());
     lane.outputs = strip * static_cast<double>(columns);
     lane.tiles = std::ceil(static_cast<double>(shape.axes[1].out) / strip) * static_cast<double>(t.w.tiles());
-    return fitted_seconds(shape, work_of(shape, lane, 1), kCosts.of(shape), blocks(shape, device), device);
+    Work work = work_of(shape, lane, 1);
+    if (!wgrad(shape)) work.waits = walked;
+    return fitted_seconds(shape, work, kCosts.of(shape), blocks(shape, device), device);
   }
 
   DepthwiseKernel kernel(const DepthwiseShape& shape, const CudaDevice& device) const {

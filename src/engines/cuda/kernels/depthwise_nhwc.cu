@@ -102,6 +102,7 @@ WORK_KERNEL(__launch_bounds__(THREADS, MIN_BLOCKS), depthwise,
   }
 
   // weights[c][k][t][r][s], k over the FAN_IN filters that add up in one output channel (dgrad with a multiplier).
+#pragma unroll 8
   for (int i = threadIdx.x; i < slice * FAN_IN * taps_all; i += THREADS) {
     const int c = i / (FAN_IN * taps_all);
     const int rest = i % (FAN_IN * taps_all);
