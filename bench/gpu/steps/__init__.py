@@ -14,5 +14,5 @@ STEPS = {"tests": unit_tests.Tests, "table": beside.Table, "torch": beside.Torch
          "network-interfaces": network_interfaces.Interfaces, "network-memory": network_interfaces.Memory, "network-compiles": networks.Compiled, "networks": networks.Networks, "networks-autotuned": networks.Autotuned,
          "network-models": network_models.Models, "network-exports": network_models.Exports, "network-conformance": network_checks.Conformance, "network-random": network_checks.Random, "network-volume": network_checks.Volume,
          "network-losses": network_losses.Losses, "network-plans": network_plans.Plans, "network-sanitized": network_checks.Sanitized, "network-start": network_checks.Start,
-         "depthwise-random": unit_tests.DepthwiseRandom, "knobs": checked.Knobs,
+         "depthwise-random": unit_tests.DepthwiseRandom, "product-random": unit_tests.ProductRandom, "knobs": checked.Knobs,
          "random": checked.Random}

@@ -34,27 +34,43 @@ class Tests(harness.Step):
                 "missing": [row["test"] for row in rows if row.get("missing")]}
 
 
-class DepthwiseRandom(harness.Step):
-    """5,000 random depthwise problems, more than 2^31 elements, the same bits over 100 runs; the sanitizers on a sample"""
+class Random(harness.Step):
+    """Random problems in parts, with CONVOY_TEST_FULL; the sanitizers on a part each, of fewer problems."""
 
     jobs = 8
-    parts = 10  # of the test's problems
+    parts = 10  # of a test's problems
 
-    def units(self):
-        alone = ["*OnTensorCores*", "*Bands*", "*TheSameBits*", "*RightAbove*"]
-        filters = [f"Part/*/{part}" for part in range(self.parts)] + alone + ["-" + ":".join(["Part/*", *alone, *NO_GPU_NEEDED])]
-        return [["test", each] for each in filters] + [["memcheck", "Part/*/0"], ["racecheck", "Part/*/1"]]
+    def programs(self, programs, alone=(), rest=False):
+        """Units: what of `alone` is a filter of tests runs by itself, with `rest` all others together."""
+        filters = [f"Part/*/{part}" for part in range(self.parts)] + [*alone]
+        filters += ["-" + ":".join(["Part/*", *alone, *NO_GPU_NEEDED])] if rest else []
+        return [unit for program in programs for unit in ([["test", program, each] for each in filters] +
+                                                          [["memcheck", program, "Part/*/0"], ["racecheck", program, "Part/*/1"]])]
 
     def run(self, unit):
-        what, filter = unit
-        program = [harness.ROOT / "tests/cuda_depthwise_test", "--gtest_brief=1", f"--gtest_filter={filter}"]
+        what, name, filter = unit
+        program = [harness.ROOT / "tests" / name, "--gtest_brief=1", f"--gtest_filter={filter}"]
         if what == "test":
             code, out, err = harness.command(program, 540, CONVOY_TEST_FULL="1")
         elif shutil.which("compute-sanitizer") is None:
-            return {"what": what, "not_run": "there is no compute-sanitizer here"}
+            return {"what": what, "test": name, "not_run": "there is no compute-sanitizer here"}
         else:
             code, out, err = harness.command(["compute-sanitizer", "--tool", what, "--error-exitcode", "9", *program], 540)
-        return {"what": what, "tests": filter, "exit_code": code, "tail": (out + err)[-1500:]}
+        return {"what": what, "test": name, "tests": filter, "exit_code": code, "tail": (out + err)[-1500:]}
 
     def summary(self, rows):
         return {"units": rows}
+
+
+class DepthwiseRandom(Random):
+    """5,000 random depthwise problems, more than 2^31 elements, the same bits over 100 runs; the sanitizers on a sample"""
+
+    def units(self):
+        return self.programs(["cuda_depthwise_test"], ["*OnTensorCores*", "*Bands*", "*TheSameBits*", "*RightAbove*"], rest=True)
+
+
+class ProductRandom(Random):
+    """5,000 random problems of each engine that is a product in tiles; the sanitizers on a sample"""
+
+    def units(self):
+        return self.programs(["cuda_gemm_test", "cuda_pointwise_test", "cuda_stem_test", "cuda_volume_test"])

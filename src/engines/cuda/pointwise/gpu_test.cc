@@ -40,9 +40,10 @@ std::string random_text(Random& random, const char* type) {
   return text + kActivations[random.integer(0, 6)];
 }
 
-using PointwiseOnAGpu = testing::OnAGpu;
+using PointwiseOnAGpu = testing::PartOnAGpu;
 
-TEST_F(PointwiseOnAGpu, EveryTileIsRight) { EXPECT_EQ(check_random(pointwise_engine(), 60, 7, random_text), 60); }
+TEST_P(PointwiseOnAGpu, EveryTileIsRight) { check_random(pointwise_engine(), 60, random_text); }
+INSTANTIATE_TEST_SUITE_P(Part, PointwiseOnAGpu, ::testing::Range(0, testing::kParts));
 
 }  // namespace
 }  // namespace convoy::cuda

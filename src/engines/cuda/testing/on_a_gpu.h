@@ -27,12 +27,18 @@ class OnAGpu : public ::testing::Test {
     ASSERT_TRUE(make_current(0).ok());
   }
 
-  // Problems that text_of(random, type) makes, f16 and bf16, each with one of its configurations, some with special
-  // values or on a part of the device, against the oracle there. How many the engine took.
-  int check_random(const Engine& engine, int count, std::uint64_t seed,
-                   const std::function<std::string(convoy::testing::Random&, const char*)>& text_of);
-
   PlanRequest request_;
+};
+
+// Of tests with random problems: 5,000 with CONVOY_TEST_FULL. For machines that are lent for minutes they have parts
+// (--gtest_filter=*Part/3, or GTEST_TOTAL_SHARDS).
+constexpr int kParts = 10;
+class PartOnAGpu : public OnAGpu, public ::testing::WithParamInterface<int> {
+ protected:
+  // Problems that text_of(random, type) makes, f16 and bf16, each with one of its configurations, some with special
+  // values or on a part of the device, against the oracle there. The engine takes half of them at least.
+  void check_random(const Engine& engine, int count,
+                    const std::function<std::string(convoy::testing::Random&, const char*)>& text_of);
 };
 
 }  // namespace convoy::cuda::testing
