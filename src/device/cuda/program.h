@@ -36,8 +36,10 @@ Result<Compilation> compile_program(const ProgramSource& source, bool verbose = 
 // Whether the disk cache has it, or there is none to keep it in.
 bool is_kept(const ProgramSource& source);
 
+enum class Need { now, later };
+
 // From the disk cache (code_cache.h) where it is there, and else compiled and kept; once where several threads ask for
-// the same at a time.
-Result<KernelImage> program_image(const ProgramSource& source);
+// the same at a time. What is needed later is not begun while something that is needed now is being compiled.
+Result<KernelImage> program_image(const ProgramSource& source, Need need = Need::now);
 
 }  // namespace convoy::cuda

@@ -15,7 +15,8 @@
 namespace convoy::cuda {
 namespace {
 
-constexpr int kEnoughProcessors = 8, kMostThreads = 16;
+// NVRTC parses one program at a time: a kernel that is wanted meanwhile waits for those of as many threads at most.
+constexpr int kEnoughProcessors = 8, kMostThreads = 8;
 constexpr int kNice = 10;  // below the program's own threads
 
 // This process's, which a forked one has no threads of.
@@ -72,7 +73,8 @@ void AheadCompiler::run(Threads::iterator own) {
     waiting_.pop_front();
     lock.unlock();
     try {
-      if (const auto source = program_source(request); source.ok()) static_cast<void>(program_image(*source).ok());
+      if (const auto source = program_source(request); source.ok())
+        static_cast<void>(program_image(*source, Need::later).ok());
     } catch (const std::exception&) {  // whoever wants it will see
     }
     lock.lock();

@@ -39,6 +39,11 @@ Constants& Constants::set(std::string_view name, double value) {
   return *this;
 }
 
+Constants& Constants::define(std::string_view name, std::int64_t value) {
+  text_ += fmt::format("#define {} {}\n", name, value);
+  return *this;
+}
+
 Constants& Constants::work_blocks(std::int64_t blocks) {
   text_ += fmt::format("#define WORK_BLOCKS {}u\n", blocks);
   return *this;

@@ -15,10 +15,11 @@ class Constants {
   Constants& set(std::string_view name, int value) { return set(name, static_cast<std::int64_t>(value)); }
   Constants& set(std::string_view name, bool value);
   Constants& set(std::string_view name, double value);
-  Constants& work_blocks(std::int64_t blocks);  // WORK_BLOCKS (work_blocks.cuh)
-  Constants& element(DataType type);            // ELEMENT, of f32, f16 or bf16
-  Constants& epilogue(const ConvProblem& p);    // what epilogue.cuh needs
-  Constants& enumerations();                    // TYPE_*, PASS_* and ACTIVATION_*: the numbers of the enums
+  Constants& define(std::string_view name, std::int64_t value);  // for the preprocessor
+  Constants& work_blocks(std::int64_t blocks);                   // WORK_BLOCKS (work_blocks.cuh)
+  Constants& element(DataType type);                             // ELEMENT, of f32, f16 or bf16
+  Constants& epilogue(const ConvProblem& p);                     // what epilogue.cuh needs
+  Constants& enumerations();  // TYPE_*, PASS_* and ACTIVATION_*: the numbers of the enums
   const std::string& text() const { return text_; }
 
  private:

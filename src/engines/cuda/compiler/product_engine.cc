@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <set>
 
 #include "core/notes.h"
@@ -17,6 +18,15 @@ constexpr std::size_t kMostSuggestions = 3;
 TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
 bool is_one(std::int64_t value) { return value == 1; }
 bool is_zero(std::int64_t value) { return value == 0; }
+
+struct AllEngines {
+  std::mutex mutex;
+  std::vector<const ProductEngine*> engines;
+};
+AllEngines& all_engines() {
+  static AllEngines& all = *new AllEngines;  // never destroyed: plans may be made at exit
+  return all;
+}
 
 }  // namespace
 
@@ -74,17 +84,31 @@ std::vector<ProductTile> ProductEngine::tiles(const ConvProblem& problem, const 
   return tiles;
 }
 
+const ProductEngine& ProductEngine::one_of_all(const ProductEngine& engine) {
+  const std::lock_guard lock(all_engines().mutex);
+  all_engines().engines.push_back(&engine);
+  return engine;
+}
+
 std::vector<KernelRequest> ProductEngine::of_other_batches(const ConvProblem& problem, const CudaDevice& device) const {
-  const auto request_of = [&](const ConvProblem& each) {
-    return planned(each, tiles(each, device).front(), device, 0).kernels[0].request;
+  const std::lock_guard lock(all_engines().mutex);
+  const auto request_of = [&](const ProductEngine& engine, const ConvProblem& each) {
+    return engine.planned(each, engine.tiles(each, device).front(), device, 0).kernels[0].request;
   };
-  std::set<std::string> known{request_of(problem).constants};
+  std::set<std::string> known{request_of(*this, problem).constants};
   std::vector<KernelRequest> requests;
   for (const std::int64_t batch : {32, 1, 8, 128}) {
     ConvProblem other = problem;
     other.x.dims[0] = other.y.dims[0] = batch;
-    if (check(other, {.cuda = device})) continue;
-    KernelRequest request = request_of(other);
+    const ProductEngine* fastest = nullptr;
+    double least = 0;
+    for (const ProductEngine* engine : all_engines().engines) {
+      if (refuse(*engine, other, {.cuda = device})) continue;
+      const double seconds = engine->predict_seconds(other, {}, {.cuda = device});
+      if (fastest == nullptr || seconds < least) fastest = engine, least = seconds;
+    }
+    if (fastest == nullptr) continue;
+    KernelRequest request = request_of(*fastest, other);
     if (known.insert(request.constants).second) requests.push_back(std::move(request));
   }
   return requests;

@@ -45,13 +45,16 @@ class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames
   // Those that run, the one that is predicted to be fastest first.
   std::vector<ProductTile> tiles(const ConvProblem& problem, const CudaDevice& device) const;
   ProductTile tile_of(const KnobValues& values) const;
-  // The kernels of the tiles that batches of other usual sizes take unmeasured, the problem's own not among them.
+  // The kernels that batches of other usual sizes take unmeasured, of whichever such engine is predicted to be fastest
+  // there, the problem's own not among them.
   std::vector<KernelRequest> of_other_batches(const ConvProblem& problem, const CudaDevice& device) const;
   // With `target_sms` (0: all) the kernel does its work with any grid, for keep_within().
   virtual PlannedKernels planned(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device,
                                  int target_sms) const = 0;
 
  protected:
+  // Makes it one of those that of_other_batches() asks.
+  static const ProductEngine& one_of_all(const ProductEngine& engine);
   // With what such engines have in common declared. Those of min_architecture 90 are for wgmma: they need sm_90a, and
   // tensors that are copied 16 bytes at a time.
   ProductEngine(std::string name, std::string summary, std::span<const ProductTile> all);

@@ -87,7 +87,7 @@ GemmCut cut_of(const GemmShape& shape, const ProductTile& tile, const CudaDevice
 
 // What the kernel's parameter of sizes is.
 struct GemmSizes {
-  int m, n, steps, blocks_n, tiles;
+  int m, n, steps, blocks_n, tiles, stages;
 };
 
 // Thousandths of a cycle that an output takes in the epilogue. Measured without activation, of GELU and of SiLU; the
@@ -115,6 +115,7 @@ double epilogue_of(const ConvProblem& problem) {
 
 class GemmEngine final : public ProductEngine {
  public:
+  static const ProductEngine& made() { return one_of_all(*new GemmEngine); }
   GemmEngine()
       : ProductEngine("cuda.gemm",
                       "filters of 1x1 on Hopper's tensor cores, tensors copied by its copy engine; f16, bf16; NHWC",
@@ -151,8 +152,8 @@ class GemmEngine final : public ProductEngine {
     const std::int64_t depth = depth_of(shape);
     Constants constants;
     constants.enumerations().element(problem.y.type);
-    constants.set("TILE_M", tile.m).set("TILE_N", tile.n).set("TILE_K", depth).set("OUT_COLUMNS", cut.out_columns);
-    constants.set("STAGES", cut.stages).set("MIN_BLOCKS", tile.blocks).set("RESIDENT", cut.resident);
+    constants.define("TILE_N", tile.n).set("TILE_M", tile.m).set("TILE_K", depth).set("OUT_COLUMNS", cut.out_columns);
+    constants.set("MIN_BLOCKS", tile.blocks).set("RESIDENT", cut.resident);
     constants.epilogue(problem);
 
     KernelLaunch launch{{"gemm.cu", constants.text(), device.architecture}, "gemm", {}};
@@ -160,8 +161,12 @@ class GemmEngine final : public ProductEngine {
     launch.shape.block.x = static_cast<unsigned>(32 * (tile.warps_m + 1));
     launch.shape.dynamic_shared_bytes = static_cast<int>(cut.shared_bytes);
     launch.shape.overlapped = true;
-    const GemmSizes sizes = {static_cast<int>(shape.m), static_cast<int>(shape.n), static_cast<int>(cut.steps),
-                             static_cast<int>(cut.blocks_n), static_cast<int>(cut.blocks_m * cut.blocks_n)};
+    const GemmSizes sizes = {static_cast<int>(shape.m),
+                             static_cast<int>(shape.n),
+                             static_cast<int>(cut.steps),
+                             static_cast<int>(cut.blocks_n),
+                             static_cast<int>(cut.blocks_m * cut.blocks_n),
+                             static_cast<int>(cut.stages)};
     const auto box = [&](KernelTensor tensor, std::int64_t rows, std::int64_t columns, std::int64_t box_rows,
                          std::int64_t box_columns) {
       return KernelBox{
@@ -211,7 +216,7 @@ class GemmEngine final : public ProductEngine {
 }  // namespace
 
 const ProductEngine& gemm_engine() {
-  static const GemmEngine& engine = *new GemmEngine;  // never destroyed: it may run while the process ends
+  static const ProductEngine& engine = GemmEngine::made();  // never destroyed: it may run while the process ends
   return engine;
 }
 

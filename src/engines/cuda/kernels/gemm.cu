@@ -10,6 +10,7 @@
 #include "problem.h"
 #include "ptx.cuh"
 #include "types.cuh"
+#define WGMMA_N TILE_N
 #include "wgmma.cuh"
 
 struct alignas(64) TensorMap {
@@ -21,6 +22,7 @@ struct Sizes {
   int steps;     // tiles of k
   int blocks_n;  // tiles of n
   int tiles;
+  int stages;  // of the ring
 };
 
 namespace {
@@ -38,8 +40,8 @@ static_assert(TILE_N % 16 == 0 && TILE_M % 64 == 0, "no whole products");
 // A stage of the ring, and the parity of the phase that its barriers are in.
 struct Place {
   int stage = 0, parity = 0;
-  __device__ __forceinline__ void next() {
-    if (++stage == STAGES) stage = 0, parity ^= 1;
+  __device__ __forceinline__ void next(int stages) {
+    if (++stage == stages) stage = 0, parity ^= 1;
   }
 };
 
@@ -51,18 +53,18 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
          const Sizes sizes) {
   extern __shared__ __align__(16) char shared[];
   const unsigned barriers = shared_address(shared);
-  const unsigned results = (barriers + 8 * (2 * STAGES + 1 + 4 * groups) + 1023) / 1024 * 1024;
+  const unsigned results = (barriers + 8 * (2 * sizes.stages + 1 + 4 * groups) + 1023) / 1024 * 1024;
   const unsigned ring = (results + out_bytes + 1023) / 1024 * 1024;
-  const unsigned resident = ring + STAGES * stage_bytes;
+  const unsigned resident = ring + sizes.stages * stage_bytes;
   float* const biases =
       reinterpret_cast<float*>(shared + (resident - barriers) + (RESIDENT ? sizes.steps * w_bytes : 0));
   const auto full = [&](int stage) { return barriers + 8 * stage; };
-  const auto empty = [&](int stage) { return barriers + 8 * (STAGES + stage); };
-  const unsigned w_here = barriers + 8 * 2 * STAGES;
+  const auto empty = [&](int stage) { return barriers + 8 * (sizes.stages + stage); };
+  const unsigned w_here = barriers + 8 * 2 * sizes.stages;
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const unsigned added_here = w_here + 8 * (1 + warp);
   if (threadIdx.x == 0) {
-    for (int stage = 0; stage < STAGES; ++stage) {
+    for (int stage = 0; stage < sizes.stages; ++stage) {
       mbarrier_init(full(stage), 1);
       mbarrier_init(empty(stage), groups);
     }
@@ -89,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
     Place at;
     for (int tile = static_cast<int>(blockIdx.x); tile < sizes.tiles; tile += static_cast<int>(gridDim.x)) {
       const int m0 = tile / sizes.blocks_n * TILE_M, n0 = tile % sizes.blocks_n * TILE_N;
-      for (int step = 0; step < sizes.steps; ++step, at.next()) {
+      for (int step = 0; step < sizes.steps; ++step, at.next(sizes.stages)) {
         mbarrier_wait(empty(at.stage), at.parity ^ 1);
         if (lane != 0) continue;
         mbarrier_arrive_expect_tx(full(at.stage), stage_bytes);
@@ -121,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
     }
     float sums[TILE_N / 2];
     int last = 0;
-    for (int step = 0; step < sizes.steps; ++step, at.next()) {
+    for (int step = 0; step < sizes.steps; ++step, at.next(sizes.stages)) {
       mbarrier_wait(full(at.stage), at.parity);
       const unsigned left = ring + at.stage * stage_bytes + warp / 4 * 64 * row_bytes;
       const unsigned right = RESIDENT ? resident + step * w_bytes : ring + at.stage * stage_bytes + in_bytes;

@@ -9,6 +9,7 @@
 #include "problem.h"
 #include "ptx.cuh"
 #include "types.cuh"
+#define WGMMA_N 96  // columns, below
 #include "wgmma.cuh"
 #include "work_blocks.cuh"
 

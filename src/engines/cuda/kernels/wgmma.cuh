@@ -142,28 +142,62 @@ __device__ __forceinline__ void wgmma(float (&d)[M], const unsigned (&a)[4], uns
   CONVOY_WGMMA_K(N, tf32, "tf32", "k8", __VA_ARGS__) \
   CONVOY_WGMMA_K(N, f8_e4m3, "e4m3", "k32", __VA_ARGS__)
 
+// Those of one N alone where the kernel defines it before: all of them take the compiler longer than a kernel does.
+#ifndef WGMMA_N
+#define WGMMA_N 0
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 8
 CONVOY_WGMMA(8, CONVOY_UP_TO_4, "%4", "%5", "%6", "%7", "%8", "%9", "%10", CONVOY_D4(0))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 16
 CONVOY_WGMMA(16, CONVOY_UP_TO_8, "%8", "%9", "%10", "%11", "%12", "%13", "%14", CONVOY_D8(0))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 32
 CONVOY_WGMMA(32, CONVOY_UP_TO_16, "%16", "%17", "%18", "%19", "%20", "%21", "%22", CONVOY_D16(0))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 48
 CONVOY_WGMMA(48, CONVOY_UP_TO_24, "%24", "%25", "%26", "%27", "%28", "%29", "%30", CONVOY_D16(0), CONVOY_D8(16))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 64
 CONVOY_WGMMA(64, CONVOY_UP_TO_32, "%32", "%33", "%34", "%35", "%36", "%37", "%38", CONVOY_D32(0))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 80
 CONVOY_WGMMA(80, CONVOY_UP_TO_40, "%40", "%41", "%42", "%43", "%44", "%45", "%46", CONVOY_D32(0), CONVOY_D8(32))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 96
 CONVOY_WGMMA(96, CONVOY_UP_TO_48, "%48", "%49", "%50", "%51", "%52", "%53", "%54", CONVOY_D32(0), CONVOY_D16(32))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 112
 CONVOY_WGMMA(112, CONVOY_UP_TO_56, "%56", "%57", "%58", "%59", "%60", "%61", "%62", CONVOY_D32(0), CONVOY_D16(32),
              CONVOY_D8(48))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 128
 CONVOY_WGMMA(128, CONVOY_UP_TO_64, "%64", "%65", "%66", "%67", "%68", "%69", "%70", CONVOY_D32(0), CONVOY_D32(32))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 144
 CONVOY_WGMMA(144, CONVOY_UP_TO_72, "%72", "%73", "%74", "%75", "%76", "%77", "%78", CONVOY_D32(0), CONVOY_D32(32),
              CONVOY_D8(64))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 160
 CONVOY_WGMMA(160, CONVOY_UP_TO_80, "%80", "%81", "%82", "%83", "%84", "%85", "%86", CONVOY_D32(0), CONVOY_D32(32),
              CONVOY_D16(64))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 192
 CONVOY_WGMMA(192, CONVOY_UP_TO_96, "%96", "%97", "%98", "%99", "%100", "%101", "%102", CONVOY_D32(0), CONVOY_D32(32),
              CONVOY_D32(64))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 224
 CONVOY_WGMMA(224, CONVOY_UP_TO_112, "%112", "%113", "%114", "%115", "%116", "%117", "%118", CONVOY_D32(0),
              CONVOY_D32(32), CONVOY_D32(64), CONVOY_D16(96))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 240
 CONVOY_WGMMA(240, CONVOY_UP_TO_120, "%120", "%121", "%122", "%123", "%124", "%125", "%126", CONVOY_D32(0),
              CONVOY_D32(32), CONVOY_D32(64), CONVOY_D16(96), CONVOY_D8(112))
+#endif
+#if WGMMA_N == 0 || WGMMA_N == 256
 CONVOY_WGMMA(256, CONVOY_UP_TO_128, "%128", "%129", "%130", "%131", "%132", "%133", "%134", CONVOY_D32(0),
              CONVOY_D32(32), CONVOY_D32(64), CONVOY_D32(96))
+#endif
 
 #undef CONVOY_REGISTERS_0
 #undef CONVOY_REGISTERS_4
@@ -207,3 +241,4 @@ CONVOY_WGMMA(256, CONVOY_UP_TO_128, "%128", "%129", "%130", "%131", "%132", "%13
 #undef CONVOY_WGMMA_16
 #undef CONVOY_WGMMA_K
 #undef CONVOY_WGMMA
+#undef WGMMA_N

@@ -116,6 +116,7 @@ PointwiseShape pointwise_shape(const ConvProblem& problem) {
 
 class PointwiseEngine final : public ProductEngine {
  public:
+  static const ProductEngine& made() { return one_of_all(*new PointwiseEngine); }
   PointwiseEngine()
       : ProductEngine(
             "cuda.pointwise",
@@ -223,7 +224,7 @@ class PointwiseEngine final : public ProductEngine {
 }  // namespace
 
 const ProductEngine& pointwise_engine() {
-  static const PointwiseEngine& engine = *new PointwiseEngine;  // never destroyed: it may run while the process ends
+  static const ProductEngine& engine = PointwiseEngine::made();  // never destroyed: it may run while the process ends
   return engine;
 }
 

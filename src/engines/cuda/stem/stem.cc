@@ -67,6 +67,7 @@ std::int64_t resident(const ConvProblem& problem, const ProductTile& tile, const
 
 class StemEngine final : public ProductEngine {
  public:
+  static const ProductEngine& made() { return one_of_all(*new StemEngine); }
   StemEngine()
       : ProductEngine("cuda.stem", "few channels, as a network's first layer has, on tensor cores; f16, bf16; y NHWC",
                       kTiles) {
@@ -175,7 +176,7 @@ class StemEngine final : public ProductEngine {
 }  // namespace
 
 const ProductEngine& stem_engine() {
-  static const StemEngine& engine = *new StemEngine;  // never destroyed: it may run while the process ends
+  static const ProductEngine& engine = StemEngine::made();  // never destroyed: it may run while the process ends
   return engine;
 }
 
