@@ -164,6 +164,7 @@ for batch in (1, 32, 8, 128):
         begin = time.monotonic()
         session.run(None, {name: x})
         seconds.append(round(time.monotonic() - begin, 4))
+    time.sleep(float(sys.argv[3]))  # a program that works meanwhile
     told[str(batch)] = seconds
     lines = open(log).read().splitlines()
     new, seen = lines[seen:], len(lines)
@@ -189,17 +190,20 @@ class Start(harness.Step):
             folder = pathlib.Path(name)
             module = peer_networks.folded(network).half()
             peer_networks.export(module, torch.zeros(1, *peer_networks.dims(network), dtype=torch.float16), folder / "free.onnx")
+            # NVRTC keeps what it compiled, too.
+            caches = lambda cache: {"CONVOY_KERNEL_CACHE": str(folder / cache), "CUDA_CACHE_PATH": str(folder / f"{cache}-nvidia")}
             for batch, what in ((1, "nothing cached"), (1, "all on disk"), (32, "another batch size"), (32, "all on disk")):
                 peer_networks.with_batch(folder / "free.onnx", batch, folder / "model.onnx")
                 begin = time.monotonic()
-                told = run(folder / "model.onnx", "--random-inputs", "--repeat", 1, "--warmup", 0, CONVOY_KERNEL_CACHE=str(folder / "kernels"))
+                told = run(folder / "model.onnx", "--random-inputs", "--repeat", 1, "--warmup", 0, **caches("kernels"))
                 rows.append({"batch": batch, "what": what, "process_seconds": round(time.monotonic() - begin, 2),
                              **{key: told.get(key) for key in ("prepare_seconds", "first_run_seconds", "broken")}})
             # The first reads cuDNN's kernels of all sizes from disk: what they take is no part of the others.
-            for what, cache in (("libraries not read yet", "first"), ("nothing cached", "second"), ("all on disk", "second")):
+            for what, cache, pause in (("libraries not read yet", "first", 0), ("nothing cached", "second", 0), ("all on disk", "second", 0),
+                                       ("nothing cached, 3 s between the sizes", "third", 3)):
                 log = folder / f"{what}.log"
-                code, out, err = harness.command([sys.executable, "-c", IN_ONE_PROCESS, folder / "free.onnx", log], CONVOY_KERNEL_CACHE=str(folder / cache), CONVOY_LOG=f"info:{log}",
-                                                 PYTHONPATH=str(harness.HERE / "python"), CONVOY_LIBRARY=str(harness.ROOT / "lib/libconvoy.so"))
+                code, out, err = harness.command([sys.executable, "-c", IN_ONE_PROCESS, folder / "free.onnx", log, pause], CONVOY_LOG=f"info:{log}",
+                                                 PYTHONPATH=str(harness.HERE / "python"), CONVOY_LIBRARY=str(harness.ROOT / "lib/libconvoy.so"), **caches(cache))
                 rows.append({"what": f"in one process, {what}", **(json.loads(out) if code == 0 else {"broken": err[-1500:]})})
         return {"rows": rows}
 
