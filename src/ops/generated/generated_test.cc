@@ -38,7 +38,7 @@ std::int64_t count_of(const Dims& dims) {
   return count;
 }
 
-HostTensor some(DataType type, Dims dims, double low = -4, double high = 4) {
+HostTensor some(DataType type, const Dims& dims, double low = -4, double high = 4) {
   return tensor(type, dims, spread(count_of(dims), low, high));
 }
 
@@ -428,7 +428,7 @@ TEST(GeneratedProducts, AreWhatOperatorsCompute) {
 }
 
 // Whole numbers as bytes, of which `tensor` has the type.
-HostTensor bytes(DataType type, Dims dims) {
+HostTensor bytes(DataType type, const Dims& dims) {
   return tensor(type, dims, spread(count_of(dims), type == DataType::u8 ? 0 : -128, type == DataType::u8 ? 255 : 127));
 }
 HostTensor scalar(DataType type, double value) { return tensor(type, {}, {value}); }
@@ -525,7 +525,7 @@ TEST(GeneratedSums, AreWhatOperatorsCompute) {
   GeneratedCases cases;
   const Tolerance loose{4e-3, 1e-3};  // the operator stores products of two in between
   for (const DataType type : {DataType::f32, DataType::f16, DataType::s32}) {
-    const auto einsum = [&](std::string equation, std::vector<HostTensor> operands) {
+    const auto einsum = [&](std::string equation, const std::vector<HostTensor>& operands) {
       cases.add(node_of("Einsum", {{"equation", std::move(equation)}}), operands, Layout::nchw, loose);
     };
     einsum("bhid,bhjd->bhij", {some(type, {2, 3, 20, 8}), some(type, {2, 3, 33, 8})});
