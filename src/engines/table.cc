@@ -12,6 +12,7 @@
 #include "engines/cpu/winograd/winograd.h"
 #include "engines/cuda/depthwise/depthwise.h"
 #include "engines/cuda/gemm/gemm.h"
+#include "engines/cuda/gemv/gemv.h"
 #include "engines/cuda/integer/integer.h"
 #include "engines/cuda/pointwise/pointwise.h"
 #include "engines/cuda/reference/reference.h"
@@ -34,6 +35,7 @@ const std::vector<const Engine*>& all_engines() {
     auto* all = new std::vector<const Engine*>(own);
     all->push_back(&cuda::depthwise_engine());
     all->push_back(&cuda::gemm_engine());
+    all->push_back(&cuda::gemv_engine());
     all->push_back(&cuda::pointwise_engine());
     all->push_back(&cuda::stem_engine());
     all->push_back(&cuda::volume_engine());
