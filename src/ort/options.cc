@@ -43,45 +43,40 @@ Result<std::string> content(const std::string& name, const std::string& path) {
   return text.str();
 }
 
-}  // namespace
+using Read = std::function<Result<void>(const std::string& name, const std::string& value)>;
 
-Result<ProviderOptions> read_options(const std::map<std::string, std::string>& configuration,
-                                     const std::string& prefix) {
-  ProviderOptions options;
-  const auto entry = [&](const std::string& name) {
-    const auto found = configuration.find(name);
-    return found == configuration.end() ? std::string() : found->second;
+Read text(std::string& into) {
+  return [&into](const std::string&, const std::string& value) -> Result<void> {
+    into = value;
+    return {};
   };
-  options.context = {.write = entry("ep.context_enable") == "1",
-                     .embed = entry("ep.context_embed_mode") == "1",
-                     .path = entry("ep.context_file_path")};
-  using Read = std::function<Result<void>(const std::string& name, const std::string& value)>;
-  const auto text = [](std::string& into) -> Read {
-    return [&into](const std::string&, const std::string& value) -> Result<void> {
-      into = value;
-      return {};
-    };
+}
+
+Read file(std::string& into) {
+  return [&into](const std::string& name, const std::string& value) -> Result<void> {
+    CONVOY_TRY(into, content(name, value));
+    return {};
   };
-  const auto file = [](std::string& into) -> Read {
-    return [&into](const std::string& name, const std::string& value) -> Result<void> {
-      CONVOY_TRY(into, content(name, value));
-      return {};
-    };
+}
+
+template <class T>
+Read count(T& into, int least) {
+  return [&into, least](const std::string& name, const std::string& value) -> Result<void> {
+    CONVOY_TRY(into, number(name, value, T(least), "a number is wanted, of at least " + std::to_string(least)));
+    return {};
   };
-  const auto count = [](auto& into, auto least) -> Read {
-    return [&into, least](const std::string& name, const std::string& value) -> Result<void> {
-      CONVOY_TRY(into, number(name, value, decltype(into + 0)(least),
-                              "a number is wanted, of at least " + std::to_string(least)));
-      return {};
-    };
+}
+
+Read either(bool& into, const std::string& no, const std::string& yes) {
+  return [&into, no, yes](const std::string& name, const std::string& value) -> Result<void> {
+    CONVOY_TRY(into, choice(name, value, no, yes));
+    return {};
   };
-  const auto either = [](bool& into, const std::string& no, const std::string& yes) -> Read {
-    return [&into, no, yes](const std::string& name, const std::string& value) -> Result<void> {
-      CONVOY_TRY(into, choice(name, value, no, yes));
-      return {};
-    };
-  };
-  const std::map<std::string, Read> readers = {
+}
+
+// Of each option by its name.
+std::map<std::string, Read> readers_of(ProviderOptions& options) {
+  return {
       {"threads", count(options.threads, 0)},
       {"thread_pool", either(options.on_runtimes_threads, "convoy", "onnxruntime")},
       {"claim", either(options.convolutions_only, "all", "convolutions")},
@@ -94,7 +89,7 @@ Result<ProviderOptions> read_options(const std::map<std::string, std::string>& c
       {"how", text(options.how)},
       {"precision", text(options.precision)},
       {"max_error",
-       [&](const std::string& name, const std::string& value) -> Result<void> {
+       [&options](const std::string& name, const std::string& value) -> Result<void> {
          CONVOY_TRY(options.max_error, number(name, value, 0.0, "a number is wanted, of at least 0"));
          return {};
        }},
@@ -103,11 +98,26 @@ Result<ProviderOptions> read_options(const std::map<std::string, std::string>& c
       {"activation_limit", count(options.activation_limit, 0)},
       {"weight_limit", count(options.weight_limit, 0)},
       {"deterministic",
-       [&](const std::string& name, const std::string& value) -> Result<void> {
+       [&options](const std::string& name, const std::string& value) -> Result<void> {
          CONVOY_TRY(options.deterministic, flag(name, value));
          return {};
        }},
   };
+}
+
+}  // namespace
+
+Result<ProviderOptions> read_options(const std::map<std::string, std::string>& configuration,
+                                     const std::string& prefix) {
+  ProviderOptions options;
+  const auto entry = [&](const std::string& name) {
+    const auto found = configuration.find(name);
+    return found == configuration.end() ? std::string() : found->second;
+  };
+  options.context = {.write = entry("ep.context_enable") == "1",
+                     .embed = entry("ep.context_embed_mode") == "1",
+                     .path = entry("ep.context_file_path")};
+  const std::map<std::string, Read> readers = readers_of(options);
   for (const auto& [key, value] : configuration) {
     if (!key.starts_with(prefix)) continue;
     const std::string name = key.substr(prefix.size());

@@ -128,76 +128,89 @@ Result<void> Provider::prepare() {
   return {};
 }
 
-Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
-  CONVOY_TRY(const auto nodes,
-             (list_of<const OrtNode*, OrtGraph>(api_, api_.Graph_GetNumNodes, api_.Graph_GetNodes, graph)));
-  // Bodies come before the graph that they are in; their inputs are none of the model's.
+// What ONNX Runtime says of a graph.
+struct Provider::GraphNodes {
+  std::vector<const OrtNode*> nodes;
+  std::vector<ClaimNode> described;      // each of them
+  std::vector<bool> convolves;           // each of them
+  std::vector<const OrtNode*> contexts;  // those that hold what was compiled before
+  std::map<std::string, int> left;       // operators that Convoy doesn't know, and how many of each
+  std::set<std::string> inputs;          // the graph's own
+  bool is_body = false;                  // of a node: its inputs are none of the model's
+};
+
+Result<Provider::GraphNodes> Provider::nodes_of(const OrtGraph* graph) const {
+  GraphNodes read;
+  CONVOY_TRY(read.nodes, (list_of<const OrtNode*, OrtGraph>(api_, api_.Graph_GetNumNodes, api_.Graph_GetNodes, graph)));
+  // Bodies come before the graph that they are in.
   const OrtNode* parent = nullptr;
   CONVOY_CHECK(done(api_, api_.Graph_GetParentNode(graph, &parent)));
-  std::set<std::string> own_inputs;
   CONVOY_TRY(const auto graph_inputs,
              (list_of<const OrtValueInfo*, OrtGraph>(api_, api_.Graph_GetNumInputs, api_.Graph_GetInputs, graph)));
   for (const OrtValueInfo* input : graph_inputs) {
     CONVOY_TRY(std::string name, name_of(api_, input));
-    own_inputs.insert(std::move(name));
+    read.inputs.insert(std::move(name));
   }
-  bool is_body = parent != nullptr || own_inputs.empty();
+  read.is_body = parent != nullptr || read.inputs.empty();
   std::map<std::string, int> producer;  // by value
-  std::map<std::string, int> left;      // operators that Convoy doesn't know
-  std::vector<ClaimNode> described(nodes.size());
-  std::vector<bool> convolves(nodes.size());
-  std::vector<const OrtNode*> contexts;
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
+  for (const OrtNode* node : read.nodes) {
     const char *op = nullptr, *domain = nullptr;
-    CONVOY_CHECK(done(api_, api_.Node_GetOperatorType(nodes[n], &op)));
-    CONVOY_CHECK(done(api_, api_.Node_GetDomain(nodes[n], &domain)));
+    CONVOY_CHECK(done(api_, api_.Node_GetOperatorType(node, &op)));
+    CONVOY_CHECK(done(api_, api_.Node_GetDomain(node, &domain)));
     std::size_t bodies = 0;
-    CONVOY_CHECK(done(api_, api_.Node_GetNumSubgraphs(nodes[n], &bodies)));
+    CONVOY_CHECK(done(api_, api_.Node_GetNumSubgraphs(node, &bodies)));
     const bool known = bodies == 0 && !draws_numbers(op) && convoy_knows_operator(domain, op) != 0;
-    convolves[n] = is_convolution(op);
-    described[n].wanted = known && (!options_.convolutions_only || convolves[n] || goes_with_convolutions(op));
-    CONVOY_TRY(const bool context, is_context(api_, nodes[n]));
+    read.convolves.push_back(is_convolution(op));
+    ClaimNode described;
+    described.wanted = known && (!options_.convolutions_only || is_convolution(op) || goes_with_convolutions(op));
+    CONVOY_TRY(const bool context, is_context(api_, node));
     if (context) {
-      contexts.push_back(nodes[n]);
+      read.contexts.push_back(node);
     } else if (!known) {
-      ++left[op];
+      ++read.left[op];
     }
-    CONVOY_TRY(const auto inputs, inputs_of(api_, nodes[n]));
+    CONVOY_TRY(const auto inputs, inputs_of(api_, node));
     for (const OrtValueInfo* input : inputs) {
       CONVOY_TRY(const std::string name, name_of(api_, input));
       if (const auto from = producer.find(name); from != producer.end()) {
-        described[n].producers.push_back(from->second);
-      } else if (!name.empty() && !own_inputs.contains(name)) {
+        described.producers.push_back(from->second);
+      } else if (!name.empty() && !read.inputs.contains(name)) {
         bool constant = false;
         CONVOY_CHECK(done(api_, api_.ValueInfo_IsConstantInitializer(input, &constant)));
-        is_body = is_body || !constant;  // it reads what is around it
+        read.is_body = read.is_body || !constant;  // it reads what is around it
       }
     }
-    CONVOY_TRY(const auto outputs, outputs_of(api_, nodes[n]));
+    CONVOY_TRY(const auto outputs, outputs_of(api_, node));
     for (const OrtValueInfo* output : outputs) {
       CONVOY_TRY(const std::string name, name_of(api_, output));
-      if (!name.empty()) producer[name] = static_cast<int>(n);
+      if (!name.empty()) producer[name] = static_cast<int>(read.described.size());
     }
+    read.described.push_back(std::move(described));
   }
-  if (has_one_graph_ && (is_body || has_claimed_)) {
+  return read;
+}
+
+Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
+  CONVOY_TRY(GraphNodes read, nodes_of(graph));
+  if (has_one_graph_ && (read.is_body || has_claimed_)) {
     log_(kInfo, "Convoy leaves the nodes of a body to others: this ONNX Runtime gives sets in two graphs one name");
     return {};
   }
-  model_inputs_ = is_body ? std::set<std::string>() : std::move(own_inputs);
-  for (const auto& [op, count] : left) {
+  model_inputs_ = read.is_body ? std::set<std::string>() : std::move(read.inputs);
+  for (const auto& [op, count] : read.left) {
     log_(kInfo,
          "Convoy leaves " + std::to_string(count) + " " + op + " to others: an operator that it doesn't run there");
   }
-  for (const OrtNode* node : contexts) CONVOY_CHECK(claim_context(graph, node, support));
-  for (const std::vector<int>& set : claims_of(described)) {
-    const auto convolution = [&](int n) { return convolves[static_cast<std::size_t>(n)]; };
+  for (const OrtNode* node : read.contexts) CONVOY_CHECK(claim_context(graph, node, support));
+  for (const std::vector<int>& set : claims_of(read.described)) {
+    const auto convolution = [&](int n) { return read.convolves[static_cast<std::size_t>(n)]; };
     if (options_.convolutions_only && std::ranges::none_of(set, convolution)) continue;
     std::vector<const OrtNode*> chosen;
-    for (const int n : set) chosen.push_back(nodes[static_cast<std::size_t>(n)]);
+    for (const int n : set) chosen.push_back(read.nodes[static_cast<std::size_t>(n)]);
     const auto claimed = claim_set(graph, std::move(chosen), support);
     if (claimed.ok()) {
       log_(kInfo,
-           "Convoy runs " + std::to_string(set.size()) + " of " + std::to_string(nodes.size()) + " nodes as one");
+           "Convoy runs " + std::to_string(set.size()) + " of " + std::to_string(read.nodes.size()) + " nodes as one");
       if (const std::string& detour = claimed_.back().nodes->detour(); !detour.empty()) {
         log_(kWarning, "Its runs wait for copies to the processor and back: " + detour);
       }

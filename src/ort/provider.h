@@ -37,6 +37,8 @@ class Provider final : public OrtEp {
   Result<void> prepare();
 
  private:
+  struct GraphNodes;
+  Result<GraphNodes> nodes_of(const OrtGraph* graph) const;
   Result<void> claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
   Result<void> claim_set(const OrtGraph* graph, std::vector<const OrtNode*> nodes, OrtEpGraphSupportInfo* support);
   Result<void> claim_context(const OrtGraph* graph, const OrtNode* node, OrtEpGraphSupportInfo* support);

@@ -144,6 +144,59 @@ struct Blocked {
   }
 };
 
+// How the elements of x and y are run through.
+struct Elements {
+  BroadcastLoop loop;  // of y, x and a statistic
+  std::optional<Blocked> blocked;
+  // Of channels last, scale and shift are repeated for some positions, which are then a row of their own. So are the
+  // channels of an image that have few positions, with a scale and a shift for each.
+  bool in_rows = false;
+  std::int64_t each = 1;     // elements of a statistic that lie together in a row
+  std::int64_t width = 1;    // of a row
+  std::int64_t repeats = 1;  // rows at once
+
+  Elements(const TensorDesc& x, const TensorDesc& y, const TensorDesc& statistic, bool spatial)
+      : loop({without_blocks(y), without_blocks(x), statistic}) {
+    const auto in_blocks = [&](const TensorDesc& desc) {
+      return desc.channel_block > 1 && desc.elements() > 0 &&
+             desc.is_packed(desc.channel_block == 8 ? Layout::nchw8c : Layout::nchw16c);
+    };
+    if (in_blocks(x) && in_blocks(y)) blocked = Blocked(x);
+    constexpr std::int64_t kRow = 512, kFewPositions = 16;
+    const std::int64_t count = statistic.elements();
+    const auto packed = [&](Layout layout) { return x.is_packed(layout) && y.is_packed(layout); };
+    const bool spreads = spatial && x.elements() > 0 && count > 1;
+    const bool last = spreads && packed(Layout::nhwc);
+    const std::int64_t positions = spreads ? x.elements() / (x.dims[0] * count) : 1;
+    const bool few = spreads && packed(Layout::nchw) && positions <= kFewPositions && x.dims[0] > 1;
+    if (few) each = positions;
+    width = count * each;
+    if (few || last) repeats = std::max<std::int64_t>(1, kRow / width);
+    in_rows = few || repeats > 1;
+  }
+
+  template <class T, class C>
+  void apply(const Affine<C>& f, const T* x, T* y, const ExecContext& context) const {
+    if (in_rows) {
+      return parallel_for(context, loop.elements() / width, width, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t at = begin; at < end; at += repeats) {
+          affine_row(f, x + at * width, 1, 0, 1, y + at * width, 1, std::min(repeats, end - at) * width);
+        }
+      });
+    }
+    if (blocked) {
+      return parallel_for(context, loop.elements() / blocked->block, blocked->block,
+                          [&](std::int64_t begin, std::int64_t end) { blocked->run(f, x, y, begin, end); });
+    }
+    parallel_for(context, loop.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
+      loop.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {
+        affine_row(f, x + at[1], loop.inner_stride(1), at[2], loop.inner_stride(2), y + at[0], loop.inner_stride(0),
+                   run);
+      });
+    });
+  }
+};
+
 // What channels' elements are multiplied by and what is added to them, in f64 and rounded once; in[1] to in[4] are of
 // T.
 template <class T>
@@ -196,40 +249,25 @@ class BatchNormalization final : public Operator {
     const TensorDesc& x = inputs[0].desc;
     const TensorDesc statistic = statistic_of(x, p.spatial);
     const std::int64_t count = statistic.elements();
-    const BroadcastLoop loop({without_blocks(outputs[0]), without_blocks(x), statistic});
     const BroadcastLoop moments({without_blocks(x), statistic});
-    const auto in_blocks = [&](const TensorDesc& desc) {
-      return desc.channel_block > 1 && desc.elements() > 0 &&
-             desc.is_packed(desc.channel_block == 8 ? Layout::nchw8c : Layout::nchw16c);
-    };
-    const auto blocked = in_blocks(x) && in_blocks(outputs[0]) ? std::optional(Blocked(x)) : std::nullopt;
-    // Of channels last, scale and shift are repeated for some positions, which are then a row of their own. So are the
-    // channels of an image that have few positions, with a scale and a shift for each.
-    constexpr std::int64_t kRow = 512, kFewPositions = 16;
-    const auto packed = [&](Layout layout) { return x.is_packed(layout) && outputs[0].is_packed(layout); };
-    const bool spreads = p.spatial && x.elements() > 0 && count > 1;
-    const bool last = spreads && packed(Layout::nhwc);
-    const std::int64_t positions = spreads ? x.elements() / (x.dims[0] * count) : 1;
-    const bool few = spreads && packed(Layout::nchw) && positions <= kFewPositions && x.dims[0] > 1;
-    const std::int64_t each = few ? positions : 1;
-    const std::int64_t repeats = few || last ? std::max<std::int64_t>(1, kRow / (count * each)) : 1;
-    const std::int64_t width = count * each;
+    const Elements elements(x, outputs[0], statistic, p.spatial);
     const RowFunctions* const rows = row_functions(request.cpu.isa);
     std::vector<DataType> types;
     for (int i = 1; i < 5; ++i) types.push_back(inputs[i].desc.type);
-    const bool floats = rows != nullptr && each == 1 && x.type != DataType::f64 && !p.training &&
+    const bool floats = rows != nullptr && elements.each == 1 && x.type != DataType::f64 && !p.training &&
                         std::ranges::count(types, x.type) == 4;
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       using C = Compute<T>;
       // The workspace: mean and variance of the batch in double, then scale and shift.
-      const std::size_t bytes = static_cast<std::size_t>(count) * (2 * sizeof(double) + 2 * each * repeats * sizeof(C));
+      const std::size_t bytes =
+          static_cast<std::size_t>(count) * (2 * sizeof(double) + 2 * elements.each * elements.repeats * sizeof(C));
       return make_plan(
           node,
           [=](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
             double* mean = static_cast<double*>(context.workspace);
             double* variance = mean + count;
             C* scale = reinterpret_cast<C*>(variance + count);
-            C* shift = scale + width * repeats;
+            C* shift = scale + elements.width * elements.repeats;
             const auto given = [&](int input, std::int64_t i) {
               return load_as_double(types[input - 1], in[input], i);
             };
@@ -243,8 +281,8 @@ class BatchNormalization final : public Operator {
               const double m = p.training ? mean[i] : given(3, i);
               const double v = p.training ? variance[i] : given(4, i);
               const double a = given(1, i) / std::sqrt(v + p.epsilon);
-              std::fill_n(scale + i * each, each, static_cast<C>(a));
-              std::fill_n(shift + i * each, each, static_cast<C>(given(2, i) - m * a));
+              std::fill_n(scale + i * elements.each, elements.each, static_cast<C>(a));
+              std::fill_n(shift + i * elements.each, elements.each, static_cast<C>(given(2, i) - m * a));
             }
             for (std::size_t k = 1; k < out.size(); ++k) {
               if (out[k] == nullptr) continue;
@@ -255,33 +293,12 @@ class BatchNormalization final : public Operator {
                 store_from_double(types[input - 1], out[k], i, given(input, i) * keep + current[i] * (1 - keep));
               }
             }
-            const auto* x = static_cast<const T*>(in[0]);
-            auto* y = static_cast<T*>(out[0]);
+            for (std::int64_t i = elements.width; i < elements.width * elements.repeats; ++i) {
+              scale[i] = scale[i - elements.width];
+              shift[i] = shift[i - elements.width];
+            }
             const Affine<C> f{scale, shift, static_cast<C>(p.least), static_cast<C>(p.most), rows};
-            if (repeats > 1 || few) {
-              for (std::int64_t i = width; i < width * repeats; ++i) {
-                scale[i] = scale[i - width];
-                shift[i] = shift[i - width];
-              }
-              parallel_for(context, loop.elements() / width, width, [&](std::int64_t begin, std::int64_t end) {
-                for (std::int64_t at = begin; at < end; at += repeats) {
-                  const std::int64_t n = std::min(repeats, end - at) * width;
-                  affine_row(f, x + at * width, 1, 0, 1, y + at * width, 1, n);
-                }
-              });
-              return {};
-            }
-            if (blocked) {
-              parallel_for(context, loop.elements() / blocked->block, blocked->block,
-                           [&](std::int64_t begin, std::int64_t end) { blocked->run(f, x, y, begin, end); });
-              return {};
-            }
-            parallel_for(context, loop.elements(), 1, [&](std::int64_t begin, std::int64_t end) {
-              loop.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {
-                affine_row(f, x + at[1], loop.inner_stride(1), at[2], loop.inner_stride(2), y + at[0],
-                           loop.inner_stride(0), run);
-              });
-            });
+            elements.apply(f, static_cast<const T*>(in[0]), static_cast<T*>(out[0]), context);
             return {};
           },
           bytes);

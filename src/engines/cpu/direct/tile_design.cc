@@ -31,42 +31,23 @@ std::int64_t reduction_of(const TileDesign& design, std::int64_t taps) {
   return taps * (whole_blocks ? round_up(channels, conv.in.block) : channels);
 }
 
-// Sets elements, steps and run, for the input mode chosen.
-void order_reduction(const TileDesign& design, TilePhase& phase) {
-  const ForwardConv& conv = design.conv;
-  const bool copied = phase.input == TileInput::padded;
-  const bool gathered = phase.input == TileInput::gathered;
-  std::int64_t strides[3];  // of a spatial axis in what the kernel reads
-  for (int i = 0; i < 3; ++i) strides[i] = conv.in.spatial[i];
-  if (copied) {
-    strides[0] = phase.slab;
-    strides[1] = phase.row;
-    strides[2] = phase.pixel;
-  }
-  const std::int64_t channel_stride = copied ? phase.plane : conv.in.channel;  // of a plane
-  struct Tap {
-    std::int64_t x, w;
-  };
-  std::vector<Tap> outer, inner;  // (d, h) and w taps
-  for (const AxisTap& d : phase.axis[0].taps) {
-    for (const AxisTap& h : phase.axis[1].taps) {
-      const std::int64_t from_d = copied ? d.offset - phase.axis[0].min_offset() : d.offset;
-      const std::int64_t from_h = copied ? h.offset - phase.axis[1].min_offset() : h.offset;
-      outer.push_back({from_d * strides[0] + from_h * strides[1],
-                       conv.w_origin + d.filter * conv.w_spatial[0] + h.filter * conv.w_spatial[1]});
-    }
-  }
-  for (const AxisTap& w : phase.axis[2].taps) {
-    const std::int64_t from_w = copied ? w.offset - phase.axis[2].min_offset() : w.offset;
-    inner.push_back({from_w * strides[2], w.filter * conv.w_spatial[2]});
-  }
-  const std::int64_t channels = design.grouped > 0 ? design.grouped : conv.in_channels;
-  phase.steps.clear();
-  std::vector<std::int64_t> offsets;  // of the elements' weights
-  phase.group_steps = false;
-  phase.run_stride = 1;
-  if (design.planar_in) {
-    // The taps of a row are one run where they are evenly spaced.
+struct Tap {
+  std::int64_t x, w;  // where it reads
+};
+
+// How a phase's sums run through channels and taps: each of these sets steps and run, and gives the offsets of the
+// elements' weights; -1 where there is none.
+struct ReductionOrder {
+  const TileDesign& design;
+  const std::vector<Tap>& outer;  // (d, h) taps
+  const std::vector<Tap>& inner;  // w taps
+  std::int64_t channels;
+  std::int64_t channel_stride;  // of a plane
+  TilePhase& phase;
+
+  // The taps of a row are one run where they are evenly spaced.
+  std::vector<std::int64_t> planar() const {
+    std::vector<std::int64_t> offsets;
     bool even = !inner.empty();
     const std::int64_t gap = inner.size() > 1 ? inner[1].x - inner[0].x : 1;
     for (std::size_t i = 1; i < inner.size(); ++i) even = even && inner[i].x - inner[i - 1].x == gap;
@@ -76,38 +57,34 @@ void order_reduction(const TileDesign& design, TilePhase& phase) {
       for (const Tap& o : outer) {
         for (std::size_t i = 0; i < inner.size(); ++i) {
           if (!even || i == 0) phase.steps.push_back(c * channel_stride + o.x + inner[i].x);
-          offsets.push_back(c * conv.w_in + o.w + inner[i].w);
+          offsets.push_back(c * design.conv.w_in + o.w + inner[i].w);
         }
       }
     }
-  } else if (design.channels_last_in || design.grouped > 0) {
-    // (Grouped: a vector of a blocked tensor lies within a block, like one of a channels-last tensor in a position.)
+    return offsets;
+  }
+
+  // Grouped: a vector of a blocked tensor lies within a block, like one of a channels-last tensor in a position.
+  std::vector<std::int64_t> channels_last() const {
+    std::vector<std::int64_t> offsets;
     phase.run = channels;
     std::int64_t tap = 0;
     for (const Tap& o : outer) {
       for (const Tap& i : inner) {
-        phase.steps.push_back(gathered ? tap * phase.gathered_channels : o.x + i.x);
-        for (std::int64_t c = 0; c < channels; ++c) offsets.push_back(c * conv.w_in + o.w + i.w);
+        phase.steps.push_back(phase.input == TileInput::gathered ? tap * phase.gathered_channels : o.x + i.x);
+        for (std::int64_t c = 0; c < channels; ++c) offsets.push_back(c * design.conv.w_in + o.w + i.w);
         ++tap;
       }
     }
-    // Steps that continue where the last one ended become one longer run.
-    const auto count = static_cast<std::int64_t>(phase.steps.size());
-    std::int64_t joined = 1;
-    while (design.grouped == 0 && joined < count && phase.steps[joined] - phase.steps[joined - 1] == channels) ++joined;
-    bool regular = joined > 1 && count % joined == 0;
-    for (std::int64_t s = 0; regular && s < count; ++s) {
-      if (s % joined != 0 && phase.steps[s] - phase.steps[s - 1] != channels) regular = false;
-    }
-    if (regular) {
-      std::vector<std::int64_t> firsts;
-      for (std::int64_t s = 0; s < count; s += joined) firsts.push_back(phase.steps[s]);
-      phase.steps = std::move(firsts);
-      phase.run *= joined;
-    }
-  } else {
+    if (design.grouped == 0) join_steps();
+    return offsets;
+  }
+
+  // A group may begin inside a block: then runs are short enough never to cross one, and each group has its offsets.
+  std::vector<std::int64_t> blocked() const {
+    std::vector<std::int64_t> offsets;
+    const ForwardConv& conv = design.conv;
     const std::int64_t block = conv.in.block;
-    // A group may begin inside a block: then runs are short enough never to cross one, and each group has its offsets.
     phase.run = conv.groups == 1 ? block : std::gcd(channels, block);
     phase.group_steps = conv.groups > 1 && channels % block != 0;
     const std::int64_t padded = conv.groups == 1 ? round_up(channels, block) : channels;
@@ -125,8 +102,62 @@ void order_reduction(const TileDesign& design, TilePhase& phase) {
         }
       }
     }
+    return offsets;
   }
-  phase.elements = by_offset(offsets);
+
+ private:
+  // Steps that continue where the last one ended become one longer run.
+  void join_steps() const {
+    const auto count = static_cast<std::int64_t>(phase.steps.size());
+    std::int64_t joined = 1;
+    while (joined < count && phase.steps[joined] - phase.steps[joined - 1] == channels) ++joined;
+    if (joined == 1 || count % joined != 0) return;
+    for (std::int64_t s = 0; s < count; ++s) {
+      if (s % joined != 0 && phase.steps[s] - phase.steps[s - 1] != channels) return;
+    }
+    std::vector<std::int64_t> firsts;
+    for (std::int64_t s = 0; s < count; s += joined) firsts.push_back(phase.steps[s]);
+    phase.steps = std::move(firsts);
+    phase.run *= joined;
+  }
+};
+
+// Sets elements, steps and run, for the input mode chosen.
+void order_reduction(const TileDesign& design, TilePhase& phase) {
+  const ForwardConv& conv = design.conv;
+  const bool copied = phase.input == TileInput::padded;
+  std::int64_t strides[3];  // of a spatial axis in what the kernel reads
+  for (int i = 0; i < 3; ++i) strides[i] = conv.in.spatial[i];
+  if (copied) {
+    strides[0] = phase.slab;
+    strides[1] = phase.row;
+    strides[2] = phase.pixel;
+  }
+  std::vector<Tap> outer, inner;
+  for (const AxisTap& d : phase.axis[0].taps) {
+    for (const AxisTap& h : phase.axis[1].taps) {
+      const std::int64_t from_d = copied ? d.offset - phase.axis[0].min_offset() : d.offset;
+      const std::int64_t from_h = copied ? h.offset - phase.axis[1].min_offset() : h.offset;
+      outer.push_back({from_d * strides[0] + from_h * strides[1],
+                       conv.w_origin + d.filter * conv.w_spatial[0] + h.filter * conv.w_spatial[1]});
+    }
+  }
+  for (const AxisTap& w : phase.axis[2].taps) {
+    const std::int64_t from_w = copied ? w.offset - phase.axis[2].min_offset() : w.offset;
+    inner.push_back({from_w * strides[2], w.filter * conv.w_spatial[2]});
+  }
+  phase.steps.clear();
+  phase.group_steps = false;
+  phase.run_stride = 1;
+  const ReductionOrder order{design,
+                             outer,
+                             inner,
+                             design.grouped > 0 ? design.grouped : conv.in_channels,
+                             copied ? phase.plane : conv.in.channel,
+                             phase};
+  phase.elements = by_offset(design.planar_in                                ? order.planar()
+                             : design.channels_last_in || design.grouped > 0 ? order.channels_last()
+                                                                             : order.blocked());
   phase.step_count = phase.run > 0 ? phase.reduction / phase.run : 0;
 }
 

@@ -44,6 +44,7 @@ class TilePlan : public PackedPlan {
                     Real* rows) const;
   Result<void> run(const ConvArgs& args, const void* packed, void* scratch, ThreadTeam& team) const override;
 
+  std::int64_t group_offset(const TilePhase& phase, const PanelChunk& chunk, std::int64_t group) const;
   void run_item(const PhaseJob<Real>& job, const TilePhase& phase, const PanelChunk& chunk, PhaseItem item,
                 Real* scratch) const;
   Block block_of(const TilePhase& phase, std::int64_t index) const;
@@ -295,6 +296,19 @@ void TilePlan<Real>::zero_channel_padding(const TilePhase& phase, const Tile* ti
   }
 }
 
+// x of a group, from what the kernel reads.
+template <class Real>
+std::int64_t TilePlan<Real>::group_offset(const TilePhase& phase, const PanelChunk& chunk, std::int64_t group) const {
+  const ForwardConv& conv = design_.conv;
+  const bool copied = phase.input != TileInput::in_place;
+  const std::int64_t channel = group * conv.in_channels;
+  const std::int64_t first = copied ? chunk.group_begin * conv.in_channels : 0;  // that was copied
+  if (design_.channels_last_in) return channel - first;
+  const std::int64_t plane = copied ? phase.plane : conv.in.channel;
+  const std::int64_t at = phase.group_steps ? 0 : channel / conv.in.block * plane + channel % conv.in.block;
+  return at - first / conv.in.block * plane;
+}
+
 template <class Real>
 void TilePlan<Real>::run_item(const PhaseJob<Real>& job, const TilePhase& phase, const PanelChunk& chunk,
                               PhaseItem item, Real* scratch) const {
@@ -330,16 +344,7 @@ void TilePlan<Real>::run_item(const PhaseJob<Real>& job, const TilePhase& phase,
     const TilePanel& panel = phase.panels[i];
     const std::int64_t width = static_cast<std::int64_t>(panel.shape->vectors) * lanes;
     const std::int64_t channel = panel.group * conv.out_channels + panel.first;
-    // x of the panel's group, from what the kernel reads.
-    std::int64_t group_x = 0;
-    const std::int64_t group_channel = panel.group * conv.in_channels;
-    if (design_.channels_last_in) {
-      group_x = copied ? group_channel - chunk.group_begin * conv.in_channels : group_channel;
-    } else {
-      const std::int64_t plane = copied ? phase.plane : conv.in.channel;
-      if (!phase.group_steps) group_x = group_channel / conv.in.block * plane + group_channel % conv.in.block;
-      if (copied) group_x -= chunk.group_begin * conv.in_channels / conv.in.block * plane;
-    }
+    const Real* const group_x = x + group_offset(phase, chunk, panel.group);
     args.steps = phase.steps.data() + (phase.group_steps ? panel.group * phase.step_count : 0);
     args.w = job.packed + panel.weights;
     args.channel = channel;
@@ -361,13 +366,13 @@ void TilePlan<Real>::run_item(const PhaseJob<Real>& job, const TilePhase& phase,
     const std::int64_t panel_floats = phase.reduction * width;
     for (std::int64_t t = 0; t < tile_count; ++t) {
       const Tile& tile = tiles[t];
-      for (int half = 0; half < tile.halves; ++half) args.x[half] = x + group_x + tile.x[half];
+      for (int half = 0; half < tile.halves; ++half) args.x[half] = group_x + tile.x[half];
       args.out_offset = tile.out_offset;
       args.tile = fast && tile.whole != 0 ? nullptr : accumulators;
       const std::int64_t fetched = t * phase.reduction * (64 / static_cast<int>(sizeof(Real)));
       args.prefetch = nullptr;
       if (fetch && fetched < panel_floats) args.prefetch = args.w + panel_floats + fetched;
-      if (fetch_input && t + 1 < tile_count) args.prefetch = x + group_x + tiles[t + 1].x[0];
+      if (fetch_input && t + 1 < tile_count) args.prefetch = group_x + tiles[t + 1].x[0];
       (tile.halves == phase.halves ? panel.shape->run : panel.shape->run_one_half)(&args);
       if (args.tile != nullptr) {
         finish.positions = static_cast<int>(tile.halves) * phase.pixels;
