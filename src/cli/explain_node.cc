@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "report/format.h"
-#include "report/table.h"
+#include "report/listing.h"
 
 namespace convoy::cli {
 namespace {
@@ -136,20 +136,39 @@ std::string reason(const std::vector<PlannedNodes>& ways, std::size_t node) {
                      (best->seconds - ways.front().seconds) * 1e6);
 }
 
-Json to_json(const PlannedNodes& way, const Given& given) {
+Json conversions_json(const Given& given) {
   Json conversions = Json::array();
   for (const NetworkPlanLine& each : given.conversions) {
     conversions.push_back(
         {{"value", each.name}, {"from", each.from}, {"to", each.to}, {"seconds", Given::seconds_of(each)}});
   }
-  return {{"way", way.name},
-          {"runs_on", given.line.runs_on},
-          {"reads", given.line.from},
-          {"writes", given.line.to},
-          {"seconds", given.line.cost ? Json(given.line.cost->seconds) : Json()},
-          {"measured", given.line.cost && given.line.cost->measured},
-          {"conversions", std::move(conversions)},
-          {"plan_seconds", way.seconds}};
+  return conversions;
+}
+
+// A node in each plan.
+report::Listing<PlannedNodes> node_listing(std::size_t n) {
+  using report::Align;
+  const auto of_node = [n](auto value) {
+    return [n, value](const PlannedNodes& plan) { return value(plan.nodes[n]); };
+  };
+  const auto of_line = [n](auto value) {
+    return [n, value](const PlannedNodes& plan) { return std::invoke(value, plan.nodes[n].line); };
+  };
+  using Line = NetworkPlanLine;
+  report::Listing<PlannedNodes> listing;
+  listing.column("in the plan by", "way", &PlannedNodes::name)
+      .column("it runs on", "runs_on", of_line(&Line::runs_on))
+      .cell("reads -> writes", of_line([](const Line& line) { return fmt::format("{} -> {}", line.from, line.to); }),
+            Align::left, 2)
+      .field("reads", of_line(&Line::from))
+      .field("writes", of_line(&Line::to))
+      .cell("cost", of_line(cost_text), Align::right)
+      .field("seconds", of_line([](const Line& line) { return line.cost ? Json(line.cost->seconds) : Json(); }))
+      .field("measured", of_line([](const Line& line) { return line.cost && line.cost->measured; }))
+      .cell("conversions before it", of_node(conversions_text), Align::left, 1)
+      .field("conversions", of_node(conversions_json))
+      .column("whole plan", "plan_seconds", &PlannedNodes::seconds, report::as_seconds, Align::right, 3);
+  return listing;
 }
 
 }  // namespace
@@ -157,23 +176,17 @@ Json to_json(const PlannedNodes& way, const Given& given) {
 Result<Json> explain_in_network(const Program& program, const Network& network, std::span<const TensorDesc> descs,
                                 const NetworkOptions& options, const std::string& name,
                                 const std::function<bool(const std::string&)>& is_wanted) {
-  using report::Align;
   CONVOY_TRY(const std::vector<PlannedNodes> ways, planned_by_all(network, descs, options, name));
   Json all = Json::array();
   for (std::size_t n = 0; n < ways.front().nodes.size(); ++n) {
     const NetworkPlanLine& own = ways.front().nodes[n].line;
     if (!is_wanted(own.name)) continue;
-    report::Table table;
-    table.column("in the plan by").column("it runs on").column("reads -> writes", Align::left, 2);
-    table.column("cost", Align::right).column("conversions before it", Align::left, 1);
-    table.column("whole plan", Align::right, 3);
+    const report::Listing<PlannedNodes> listing = node_listing(n);
+    report::Table table = listing.table();
     Json of_ways = Json::array();
     for (const PlannedNodes& way : ways) {
-      const Given& given = way.nodes[n];
-      table.row({way.name, given.line.runs_on, fmt::format("{} -> {}", given.line.from, given.line.to),
-                 cost_text(given.line), conversions_text(given), report::seconds(way.seconds)},
-                &way == &ways.front() ? report::Style::good : report::Style::plain);
-      of_ways.push_back(to_json(way, given));
+      listing.add(table, way, &way == &ways.front() ? report::Style::good : report::Style::plain);
+      of_ways.push_back(listing.json(way));
     }
     const std::string why = reason(ways, n);
     if (all.size() < kMostSaid) {

@@ -240,58 +240,79 @@ bool say_end(const Program& program, const Totals& totals, std::int64_t measured
   return false;
 }
 
+// What is tuned, and how.
+struct TuneJob {
+  PlanRequest request;
+  SelectionOptions options;
+  Target target;
+  NetworkOptions network_options;
+  std::vector<TensorDesc> inputs;  // the network's
+  std::vector<NetworkConvolution> convolutions;
+  bool in_network = false;  // timed there, with its caches; else one by one
+};
+Result<TuneJob> job_of(const Program& program, const TuneFlags& flags) {
+  TuneJob job;
+  CONVOY_TRY(job.request, program.plan_request());
+  CONVOY_TRY(job.options, program.selection(kTuneBudget));
+  CONVOY_TRY(job.target, open_target(flags.target, flags.input.dims));
+  if (job.target.network != nullptr) {
+    CONVOY_TRY(job.network_options, program.network_options(kTuneBudget));
+    CONVOY_TRY(job.network_options.precision, parse_precision(flags.precision));
+    CONVOY_CHECK(apply_parts(flags.parts, job.network_options));
+    CONVOY_TRY(job.inputs, input_descriptions(*job.target.network, flags.input));
+  }
+  CONVOY_CHECK(check_flags(flags, job.target));
+  CONVOY_TRY(job.convolutions, convolutions_of(job.target, job.inputs, flags, job.network_options, job.request));
+  job.options.all_knobs = flags.all_knobs;
+  job.options.stop = &interrupted_flag();
+  const Objective& objective = job.options.objective;
+  job.in_network = job.target.network != nullptr && objective.workspace == 0 && objective.energy == 0 &&
+                   job.options.caches == CacheState::cold;
+  return job;
+}
+
+// One by one, only the convolutions are set.
+Result<TunedNetwork> measure(const Program& program, const TuneFlags& flags, TuneJob& job, WatchedStore& store,
+                             double start) {
+  if (job.in_network) {
+    job.network_options.selection = job.options;
+    double& budget = job.network_options.selection.budget_seconds;
+    if (budget > 0) budget = std::max(budget - (monotonic_seconds() - start), 1e-9);  // zero would mean no limit
+    if (!restricts_engines(program.shared)) job.network_options.kept_plans = kept_plans_folder();
+    return tune_network(program, *job.target.network, job.inputs, job.convolutions, job.network_options, flags.again);
+  }
+  if (job.target.network != nullptr) {
+    program.note("measured alone: in the network only times, with its caches, are compared");
+  }
+  Tuner tuner(program, flags, store, job.options, job.request, std::move(job.convolutions), start);
+  CONVOY_CHECK(tuner.run());
+  return TunedNetwork{tuner.take(), {}};
+}
+
 Result<int> tune(const Program& program, const TuneFlags& flags) {
   const double start = monotonic_seconds();
-  CONVOY_TRY(const PlanRequest request, program.plan_request());
-  CONVOY_TRY(SelectionOptions options, program.selection(kTuneBudget));
-  CONVOY_TRY(const Target target, open_target(flags.target, flags.input.dims));
-  std::vector<TensorDesc> inputs;
-  NetworkOptions network_options;
-  if (target.network != nullptr) {
-    CONVOY_TRY(network_options, program.network_options(kTuneBudget));
-    CONVOY_TRY(network_options.precision, parse_precision(flags.precision));
-    CONVOY_CHECK(apply_parts(flags.parts, network_options));
-    CONVOY_TRY(inputs, input_descriptions(*target.network, flags.input));
-  }
-  CONVOY_CHECK(check_flags(flags, target));
-  CONVOY_TRY(auto convolutions, convolutions_of(target, inputs, flags, network_options, request));
+  CONVOY_TRY(TuneJob job, job_of(program, flags));
   CONVOY_TRY(const auto database, open_database(TuningDatabase::Access::write));
   WatchedStore store(*database, [&](const MeasurementKey& key, const Measurement& m) {
     if (!flags.verbose) return;
     program.say(fmt::format("stored {} {} {} {}", name_of(m.state), print(m.candidate),
                             m.failure ? "failed" : report::seconds(m.median_seconds), key.problem));
   });
-  options.all_knobs = flags.all_knobs;
-  options.store = &store;
-  options.stop = &interrupted_flag();
+  job.options.store = &store;
 
   const InterruptGuard guard;
-  if (target.record) {
+  const PlanRequest& request = job.request;
+  if (job.target.record) {
     store.only_fresh = flags.again;
-    return tune_record(program, *target.record, {flags.target, flags.plan_file, start}, options, request, store,
+    return tune_record(program, *job.target.record, {flags.target, flags.plan_file, start}, job.options, request, store,
                        *database);
   }
-  std::vector<Tuned> tuned;
-  std::optional<TunedNetwork> network;
-  const bool time_only = options.objective.workspace == 0 && options.objective.energy == 0;
-  if (target.network != nullptr && time_only && options.caches == CacheState::cold) {
-    network_options.selection = options;
-    double& budget = network_options.selection.budget_seconds;
-    if (budget > 0) budget = std::max(budget - (monotonic_seconds() - start), 1e-9);  // zero would mean no limit
-    if (!restricts_engines(program.shared)) network_options.kept_plans = kept_plans_folder();
-    CONVOY_TRY(network, tune_network(program, *target.network, inputs, convolutions, network_options, flags.again));
-    tuned = network->convolutions;
-  } else {
-    if (target.network != nullptr)
-      program.note("measured alone: in the network only times, with its caches, are compared");
-    Tuner tuner(program, flags, store, options, request, std::move(convolutions), start);
-    CONVOY_CHECK(tuner.run());
-    tuned = tuner.take();
-  }
+  CONVOY_TRY(TunedNetwork network, measure(program, flags, job, store, start));
+  std::vector<Tuned>& tuned = network.convolutions;
   for (Tuned& each : tuned) each.measured = store.measured(each.convolution.problem);
-  find_untuned(program, options, request, tuned);
+  find_untuned(program, job.options, request, tuned);
   const double seconds = monotonic_seconds() - start;
-  const Json rules = say_rules(program, options, tuned);
+  const Json rules = say_rules(program, job.options, tuned);
   const std::string plan = plan_text(tuned);
   if (!flags.plan_file.empty()) {
     const std::string text = plan_heading(flags.target, request) + plan;
@@ -306,10 +327,10 @@ Result<int> tune(const Program& program, const TuneFlags& flags) {
       "\n{} problem{} of {} layer{}{}; {} in {}, in {}", tuned.size(), tuned.size() == 1 ? "" : "s", totals.layers,
       totals.layers == 1 ? "" : "s", totals.all_timed ? ", " + report::seconds(totals.seconds) + " with these" : "",
       measured_text(store.candidates(), store.steps(), totals.partial > 0), report::seconds(seconds), info.path));
-  if (network) say_network(program, *network);
-  const WholeTuning whole = network ? std::move(network->whole) : WholeTuning();
+  if (job.in_network) say_network(program, network);
+  const WholeTuning& whole = network.whole;
   const Json plans = whole.plans ? say_plans(program, *whole.plans) : Json();
-  const bool nothing = say_end(program, totals, store.candidates(), options.budget_seconds);
+  const bool nothing = say_end(program, totals, store.candidates(), job.options.budget_seconds);
   if (!info.remark.empty()) program.note(fmt::format("{}: {}", info.path, info.remark));
   program.document({{"target", flags.target},
                     {"threads", request.threads},

@@ -14,8 +14,8 @@
 #include "device/cuda/cudnn.h"
 #include "io/file.h"
 #include "report/format.h"
+#include "report/listing.h"
 #include "report/program_report.h"
-#include "report/table.h"
 
 namespace convoy::cli {
 namespace {
@@ -27,52 +27,89 @@ std::string state_of(const Recorded& each) {
   return each.partial ? "partial" : each.measured == 0 ? "known before" : "";
 }
 
+// A row of the table.
+struct FoundRow {
+  const Recorded& of;
+  Finding finding;
+  bool gains() const { return of.inferred && finding.gain > 0; }
+};
+
+report::Listing<FoundRow> listing_of_findings() {
+  using report::Align;
+  const auto each = [](auto value) { return [value](const FoundRow& row) { return std::invoke(value, row.of); }; };
+  const auto found = [](auto value) {
+    return [value](const FoundRow& row) { return std::invoke(value, row.finding); };
+  };
+  const auto unless_empty = [](std::string text) { return text.empty() ? std::nullopt : std::optional(text); };
+  const auto problem = [](const Recorded& r) {
+    const std::string math = r.problem.math == MathMode::reduced ? "" : fmt::format(" {}", name_of(r.problem.math));
+    return report::short_name(r.problem) + math;
+  };
+  const auto ran = [](const Recorded& r) {
+    Json plans = Json::array();
+    for (const report::RecordedPlan& plan : r.plans) {
+      plans.push_back({{"candidate", plan.candidate}, {"calls", plan.calls}});
+    }
+    return plans;
+  };
+  const auto measurement = [](const Measurement* m) {
+    return m == nullptr ? std::nullopt
+                        : std::optional(Json{{"candidate", print(m->candidate)}, {"seconds", m->median_seconds}});
+  };
+  const auto ran_seconds = [](const Finding& f) {
+    return f.ran_seconds > 0 ? std::optional(f.ran_seconds) : std::nullopt;
+  };
+  const auto known = each([](const Recorded& r) { return r.selection.measurements.size(); });
+  report::Listing<FoundRow> listing;
+  listing.field("problem", each([](const Recorded& r) { return print(r.problem); }))
+      .column("calls", "calls", each(&Recorded::calls), report::as_text, Align::right)
+      .field("inferred", each(&Recorded::inferred))
+      .field("share", each(&Recorded::share))
+      .cell("share", each([](const Recorded& r) { return r.inferred ? report::percent(r.share) : ""; }), Align::right,
+            2)
+      .cell("problem", each(problem))
+      .cell("ran", each([](const Recorded& r) { return r.plans.empty() ? "-" : r.plans.front().candidate; }),
+            Align::left, 1)
+      .field("measured", each(&Recorded::measured))
+      .field("known", known)
+      .field("partial", each(&Recorded::partial))
+      .field("ran", each(ran))
+      .field("timed_calls", found(&Finding::timed_calls))
+      .field("seconds", found(&Finding::seconds))
+      .field("gain_seconds", [](const FoundRow& row) { return row.of.inferred ? Json(row.finding.gain) : Json(); })
+      .field("ran_seconds", found(ran_seconds))
+      .cell("time", found([](const Finding& f) { return f.ran_seconds > 0 ? report::seconds(f.ran_seconds) : "-"; }),
+            Align::right)
+      .cell("best", found([](const Finding& f) { return f.best != nullptr ? print(f.best->candidate) : "-"; }))
+      .cell("time",
+            found([](const Finding& f) { return f.best != nullptr ? report::seconds(f.best->median_seconds) : "-"; }),
+            Align::right)
+      .cell(
+          "gain x calls", [](const FoundRow& row) { return row.gains() ? report::seconds(row.finding.gain) : ""; },
+          Align::right)
+      .cell("known", known, Align::right, 3)
+      .cell("now", each(&Recorded::measured), Align::right, 3)
+      .cell("", each(state_of))
+      .field("not_measured", each([unless_empty](const Recorded& r) { return unless_empty(r.not_here); }))
+      .field("best", found([measurement](const Finding& f) { return measurement(f.best); }))
+      .field("elsewhere", found([measurement](const Finding& f) { return measurement(f.elsewhere); }))
+      .field("failure",
+             each([unless_empty](const Recorded& r) { return unless_empty(r.failure ? r.failure->message : ""); }));
+  return listing;
+}
+
 // The table; for --json, a row each.
 Json say_findings(const Program& program, const RecordTuner& tuner) {
-  using report::Align;
-  report::Table table;
-  table.column("calls", Align::right).column("share", Align::right, 2).column("problem").column("ran", Align::left, 1);
-  table.column("time", Align::right).column("best", Align::left).column("time", Align::right);
-  table.column("gain x calls", Align::right).column("known", Align::right, 3).column("now", Align::right, 3).column("");
+  const report::Listing<FoundRow> listing = listing_of_findings();
+  report::Table table = listing.table();
   Json json = Json::array();
   for (const Recorded& each : tuner.recorded()) {
-    const Finding finding = tuner.finding(each);
-    const bool gains = each.inferred && finding.gain > 0;
-    const std::string math =
-        each.problem.math == MathMode::reduced ? "" : fmt::format(" {}", name_of(each.problem.math));
-    table.row({fmt::format("{}", each.calls), each.inferred ? report::percent(each.share) : "",
-               report::short_name(each.problem) + math, each.plans.empty() ? "-" : each.plans.front().candidate,
-               finding.ran_seconds > 0 ? report::seconds(finding.ran_seconds) : "-",
-               finding.best != nullptr ? print(finding.best->candidate) : "-",
-               finding.best != nullptr ? report::seconds(finding.best->median_seconds) : "-",
-               gains ? report::seconds(finding.gain) : "", fmt::format("{}", each.selection.measurements.size()),
-               fmt::format("{}", each.measured), state_of(each)},
-              each.failure ? report::Style::bad
-              : gains      ? report::Style::good
-                           : report::Style::plain);
-    Json entry = {{"problem", print(each.problem)},
-                  {"calls", each.calls},
-                  {"inferred", each.inferred},
-                  {"share", each.share},
-                  {"measured", each.measured},
-                  {"known", each.selection.measurements.size()},
-                  {"partial", each.partial},
-                  {"ran", Json::array()},
-                  {"timed_calls", finding.timed_calls},
-                  {"seconds", finding.seconds},
-                  {"gain_seconds", each.inferred ? Json(finding.gain) : Json()}};
-    for (const report::RecordedPlan& plan : each.plans) {
-      entry["ran"].push_back({{"candidate", plan.candidate}, {"calls", plan.calls}});
-    }
-    if (finding.ran_seconds > 0) entry["ran_seconds"] = finding.ran_seconds;
-    if (!each.not_here.empty()) entry["not_measured"] = each.not_here;
-    const auto put = [&](const char* name, const Measurement* m) {
-      if (m != nullptr) entry[name] = {{"candidate", print(m->candidate)}, {"seconds", m->median_seconds}};
-    };
-    put("best", finding.best);
-    put("elsewhere", finding.elsewhere);
-    if (each.failure) entry["failure"] = each.failure->message;
-    json.push_back(std::move(entry));
+    const FoundRow row{each, tuner.finding(each)};
+    listing.add(table, row,
+                each.failure  ? report::Style::bad
+                : row.gains() ? report::Style::good
+                              : report::Style::plain);
+    json.push_back(listing.json(row));
   }
   program.say(table);
   return json;
@@ -118,6 +155,65 @@ std::string plan_text(std::span<const Recorded> all) {
   return text;
 }
 
+// What all problems came to.
+struct Sums {
+  std::int64_t calls = 0, timed = 0, measured = 0, settled = 0, partial = 0;
+  double seconds = 0, gain = 0, elsewhere = 0;
+  bool wrong = false, unsupported = false;
+};
+Sums sums_of(const RecordTuner& tuner) {
+  Sums sums;
+  for (const Recorded& each : tuner.recorded()) {
+    sums.measured += each.measured;
+    sums.partial += each.partial;
+    sums.settled += !each.partial && each.measured == 0 && !each.failure;
+    sums.wrong = sums.wrong || (each.failure && each.failure->code == ErrorCode::wrong_result);
+    sums.unsupported = sums.unsupported || (each.failure && each.failure->code != ErrorCode::wrong_result);
+    if (!each.inferred) continue;
+    const Finding finding = tuner.finding(each);
+    sums.calls += each.calls;
+    sums.timed += finding.timed_calls;
+    sums.seconds += finding.seconds;
+    sums.gain += finding.gain;
+    if (finding.elsewhere != nullptr && finding.best != nullptr) {
+      sums.elsewhere +=
+          (finding.best->median_seconds - finding.elsewhere->median_seconds) * static_cast<double>(finding.timed_calls);
+    }
+  }
+  return sums;
+}
+
+void say_sums(const Program& program, const RecordTuner& tuner, const Sums& sums, double spent,
+              const std::string& path) {
+  program.say(
+      fmt::format("\n{} of {} calls have a time: {} with what ran, {} with the best that loses no precision or "
+                  "determinism by it: a gain of {} ({})",
+                  sums.timed, sums.calls, report::seconds(sums.seconds), report::seconds(sums.seconds - sums.gain),
+                  report::seconds(sums.gain), report::percent(sums.seconds > 0 ? sums.gain / sums.seconds : 0)));
+  if (sums.elsewhere > 0) {
+    program.say(
+        fmt::format("{} more with other math or other notes, which convoy exec --like-benchmark gives a program as "
+                    "far as its own filters take them",
+                    report::seconds(sums.elsewhere)));
+  }
+  program.say(fmt::format("covers {:.0f}% of the calls' time, shared out {}", 100 * tuner.covered(),
+                          tuner.predicted_and_known()));
+  if (tuner.offered_seconds() > 0) {
+    program.say(fmt::format("what cuDNN offers first was measured in {}", report::seconds(tuner.offered_seconds())));
+  }
+  program.say(
+      fmt::format("{} problems, {}; {} in {}, in {}", tuner.recorded().size(),
+                  sums.settled > 0 ? fmt::format("{} had nothing open and were skipped", sums.settled) : "none skipped",
+                  sums.measured == 0 ? "nothing to measure" : fmt::format("{} candidates measured", sums.measured),
+                  report::seconds(spent), path));
+  if (sums.partial > 0) {
+    program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here{}",
+                            interrupted() ? "interrupted" : "the time ended", sums.partial,
+                            sums.partial == 1 ? " is" : "s are",
+                            program.shared.budget < 0 ? ", --budget 5min for longer" : ""));
+  }
+}
+
 }  // namespace
 
 Result<int> tune_record(const Program& program, const report::Record& record, const RecordTuning& tuning,
@@ -144,68 +240,24 @@ Result<int> tune_record(const Program& program, const report::Record& record, co
   program.say(fmt::format("{} on {}\n", tuning.name, place_of(request)));
   Json problems = say_findings(program, tuner);
 
-  std::int64_t calls = 0, timed = 0, measured = 0, settled = 0, partial = 0;
-  double seconds = 0, gain = 0, elsewhere = 0;
-  bool wrong = false, unsupported = false;
-  for (const Recorded& each : tuner.recorded()) {
-    measured += each.measured;
-    partial += each.partial;
-    settled += !each.partial && each.measured == 0 && !each.failure;
-    wrong = wrong || (each.failure && each.failure->code == ErrorCode::wrong_result);
-    unsupported = unsupported || (each.failure && each.failure->code != ErrorCode::wrong_result);
-    if (!each.inferred) continue;
-    const Finding finding = tuner.finding(each);
-    calls += each.calls;
-    timed += finding.timed_calls;
-    seconds += finding.seconds;
-    gain += finding.gain;
-    if (finding.elsewhere != nullptr && finding.best != nullptr) {
-      elsewhere +=
-          (finding.best->median_seconds - finding.elsewhere->median_seconds) * static_cast<double>(finding.timed_calls);
-    }
-  }
+  const Sums sums = sums_of(tuner);
   const double spent = monotonic_seconds() - tuning.start;
-  program.say(
-      fmt::format("\n{} of {} calls have a time: {} with what ran, {} with the best that loses no precision or "
-                  "determinism by it: a "
-                  "gain of {} ({})",
-                  timed, calls, report::seconds(seconds), report::seconds(seconds - gain), report::seconds(gain),
-                  report::percent(seconds > 0 ? gain / seconds : 0)));
-  if (elsewhere > 0) {
-    program.say(
-        fmt::format("{} more with other math or other notes, which convoy exec --like-benchmark gives a program as "
-                    "far as its own filters take them",
-                    report::seconds(elsewhere)));
-  }
-  program.say(fmt::format("covers {:.0f}% of the calls' time, shared out {}", 100 * tuner.covered(),
-                          tuner.predicted_and_known()));
-  if (tuner.offered_seconds() > 0) {
-    program.say(fmt::format("what cuDNN offers first was measured in {}", report::seconds(tuner.offered_seconds())));
-  }
-  program.say(fmt::format("{} problems, {}; {} in {}, in {}", tuner.recorded().size(),
-                          settled > 0 ? fmt::format("{} had nothing open and were skipped", settled) : "none skipped",
-                          measured == 0 ? "nothing to measure" : fmt::format("{} candidates measured", measured),
-                          report::seconds(spent), info.path));
-  if (partial > 0) {
-    program.say(fmt::format("{}: {} problem{} partial; the same command goes on from here{}",
-                            interrupted() ? "interrupted" : "the time ended", partial, partial == 1 ? " is" : "s are",
-                            program.shared.budget < 0 ? ", --budget 5min for longer" : ""));
-  }
+  say_sums(program, tuner, sums, spent, info.path);
   say_remarks(program, tuner, record, request);
   if (!info.remark.empty()) program.note(fmt::format("{}: {}", info.path, info.remark));
   program.document({{"target", tuning.name},
                     {"database", info.path},
-                    {"measured", measured},
+                    {"measured", sums.measured},
                     {"stored", store.stored},
-                    {"skipped", settled},
-                    {"partial", partial},
+                    {"skipped", sums.settled},
+                    {"partial", sums.partial},
                     {"interrupted", interrupted()},
                     {"covered", tuner.covered()},
-                    {"calls", calls},
-                    {"timed_calls", timed},
-                    {"seconds_of_what_ran", seconds},
-                    {"gain_seconds", gain},
-                    {"elsewhere_seconds", elsewhere},
+                    {"calls", sums.calls},
+                    {"timed_calls", sums.timed},
+                    {"seconds_of_what_ran", sums.seconds},
+                    {"gain_seconds", sums.gain},
+                    {"elsewhere_seconds", sums.elsewhere},
                     {"seconds", spent},
                     {"budget_seconds", tuner.budget_seconds()},
                     {"offered_seconds", tuner.offered_seconds()},
@@ -213,7 +265,7 @@ Result<int> tune_record(const Program& program, const report::Record& record, co
                     {"plan", plan},
                     {"rules", rules},
                     {"problems", std::move(problems)}});
-  return interrupted() ? kInterrupted : wrong ? kWrongResult : unsupported ? kUnsupported : kDone;
+  return interrupted() ? kInterrupted : sums.wrong ? kWrongResult : sums.unsupported ? kUnsupported : kDone;
 }
 
 }  // namespace convoy::cli

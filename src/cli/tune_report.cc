@@ -42,6 +42,69 @@ std::string without_tuning(const Tuned& tuned) {
   return print(*tuned.untuned);
 }
 
+report::Listing<TimedPlan> plan_listing() {
+  using report::Align;
+  const auto over_first = [](const TimedPlan& plan) {
+    return fmt::format("{:.3f} +-{:.1f}%", plan.over_first, 100 * plan.relative_uncertainty);
+  };
+  const auto measured = [](const TimedPlan& plan) { return fmt::format("{} of {}", plan.measured, plan.lines); };
+  report::Listing<TimedPlan> listing;
+  listing.column("plan", "how", &TimedPlan::how)
+      .column("a run", "seconds", &TimedPlan::seconds, report::as_seconds, Align::right)
+      .cell("x first", over_first, Align::right)
+      .field("undisturbed_seconds", &TimedPlan::undisturbed_seconds)
+      .column("predicted", "predicted_seconds", &TimedPlan::predicted_seconds, report::as_seconds, Align::right)
+      .field("over_first", &TimedPlan::over_first)
+      .field("relative_uncertainty", &TimedPlan::relative_uncertainty)
+      .cell("lines measured", measured, Align::right)
+      .field("lines", &TimedPlan::lines)
+      .field("measured", &TimedPlan::measured)
+      .field("plan", [](const TimedPlan& plan) { return print(plan.plan); });
+  return listing;
+}
+
+report::Listing<Tuned> tuned_listing() {
+  using report::Align;
+  const auto unless_failed = [](auto value) {
+    return [value](const Tuned& t) { return t.failure ? std::nullopt : std::optional(value(t)); };
+  };
+  const auto candidate = unless_failed([](const Tuned& t) { return print(t.selection.candidate); });
+  const auto time = [](const Tuned& t) {
+    const Measurement* const best = chosen(t);
+    return best != nullptr ? report::seconds(best->median_seconds) : "-";
+  };
+  const auto spread = [](const Tuned& t) {
+    const Measurement* const best = chosen(t);
+    return best != nullptr ? report::spread_of(*best) : "";
+  };
+  report::Listing<Tuned> listing;
+  listing.field("problem", [](const Tuned& t) { return print(t.convolution.problem); })
+      .column(
+          "count", "count", [](const Tuned& t) { return t.convolution.count; }, report::as_text, Align::right, 2)
+      .field("nodes", [](const Tuned& t) { return t.convolution.nodes; })
+      .field("constant_weights", [](const Tuned& t) { return t.convolution.constant_weights; })
+      .field("partial", &Tuned::partial)
+      .field("measured", &Tuned::measured)
+      .field("candidates", [](const Tuned& t) { return measurements_json(t.alone, t.convolution.problem); })
+      .field("in_network", [](const Tuned& t) { return measurements_json(t.in_network, t.convolution.problem); })
+      .cell("problem", [](const Tuned& t) { return report::short_name(t.convolution.problem); })
+      .field("failure", [](const Tuned& t) { return t.failure ? std::optional(t.failure->message) : std::nullopt; })
+      .field("candidate", candidate)
+      .field("reason", unless_failed([](const Tuned& t) { return t.selection.reason(); }))
+      .cell("runs on", [candidate](const Tuned& t) { return candidate(t).value_or("-"); })
+      .cell("time", time, Align::right)
+      .cell("spread", spread, Align::right, 1)
+      .cell(
+          "known", [](const Tuned& t) { return t.alone.size(); }, Align::right, 4)
+      .cell("now", &Tuned::measured, Align::right, 4)
+      .cell("without tuning", without_tuning)
+      .cell("state", [](const Tuned& t) { return t.failure   ? "failed"
+                                                 : t.partial ? "partial"
+                                                             : ""; })
+      .field("untuned", [](const Tuned& t) { return t.untuned ? std::optional(print(*t.untuned)) : std::nullopt; });
+  return listing;
+}
+
 }  // namespace
 
 const Measurement* chosen(const Tuned& tuned) {
@@ -91,51 +154,21 @@ std::string plan_heading(const std::string& target, const PlanRequest& request) 
 }
 
 Json say_results(const Program& program, const std::vector<Tuned>& all) {
-  report::Table table;
-  using report::Align;
-  table.column("count", Align::right, 2).column("problem").column("runs on").column("time", Align::right);
-  table.column("spread", Align::right, 1)
-      .column("known", Align::right, 4)
-      .column("now", Align::right, 4)
-      .column("without tuning");
-  table.column("state");
+  const report::Listing<Tuned> listing = tuned_listing();
+  report::Table table = listing.table();
   Json json = Json::array();
   std::vector<std::string> warnings;
   for (const Tuned& tuned : all) {
-    const NetworkConvolution& convolution = tuned.convolution;
-    const Measurement* best = chosen(tuned);
-    Json entry = {{"problem", print(convolution.problem)},
-                  {"count", convolution.count},
-                  {"nodes", convolution.nodes},
-                  {"constant_weights", convolution.constant_weights},
-                  {"partial", tuned.partial},
-                  {"measured", tuned.measured},
-                  {"candidates", measurements_json(tuned.alone, convolution.problem)},
-                  {"in_network", measurements_json(tuned.in_network, convolution.problem)}};
-    if (tuned.failure) {
-      entry["failure"] = tuned.failure->message;
-      warnings.push_back(tuned.failure->message);
-    } else {
-      entry["candidate"] = print(tuned.selection.candidate);
-      entry["reason"] = tuned.selection.reason();
-    }
+    if (tuned.failure) warnings.push_back(tuned.failure->message);
     for (const std::string& warning : tuned.selection.warnings) {
       if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
     }
-    table.row(
-        {fmt::format("{}", convolution.count), report::short_name(convolution.problem),
-         tuned.failure ? "-" : print(tuned.selection.candidate),
-         best != nullptr ? report::seconds(best->median_seconds) : "-", best != nullptr ? report::spread_of(*best) : "",
-         fmt::format("{}", tuned.alone.size()), fmt::format("{}", tuned.measured), without_tuning(tuned),
-         tuned.failure   ? "failed"
-         : tuned.partial ? "partial"
-                         : ""},
-        tuned.failure    ? report::Style::bad
-        : tuned.partial  ? report::Style::warning
-        : differs(tuned) ? report::Style::good
-                         : report::Style::plain);
-    if (tuned.untuned) entry["untuned"] = print(*tuned.untuned);
-    json.push_back(std::move(entry));
+    listing.add(table, tuned,
+                tuned.failure    ? report::Style::bad
+                : tuned.partial  ? report::Style::warning
+                : differs(tuned) ? report::Style::good
+                                 : report::Style::plain);
+    json.push_back(listing.json(tuned));
   }
   program.say(table);
   const auto changed = std::count_if(all.begin(), all.end(), differs);
@@ -161,25 +194,7 @@ void say_network(const Program& program, const TunedNetwork& network) {
 }
 
 Json say_plans(const Program& program, const PlanChoice& choice) {
-  using report::Align;
-  report::Table table;
-  table.column("plan").column("a run", Align::right).column("x first", Align::right).column("predicted", Align::right);
-  table.column("lines measured", Align::right);
-  Json plans = Json::array();
-  for (const TimedPlan& plan : choice.plans) {
-    table.row({plan.how, report::seconds(plan.seconds),
-               fmt::format("{:.3f} +-{:.1f}%", plan.over_first, 100 * plan.relative_uncertainty),
-               report::seconds(plan.predicted_seconds), fmt::format("{} of {}", plan.measured, plan.lines)});
-    plans.push_back({{"how", plan.how},
-                     {"seconds", plan.seconds},
-                     {"undisturbed_seconds", plan.undisturbed_seconds},
-                     {"predicted_seconds", plan.predicted_seconds},
-                     {"over_first", plan.over_first},
-                     {"relative_uncertainty", plan.relative_uncertainty},
-                     {"lines", plan.lines},
-                     {"measured", plan.measured},
-                     {"plan", print(plan.plan)}});
-  }
+  auto [table, plans] = plan_listing().both(choice.plans);
   program.say("");
   program.say(table);
   const TimedPlan& best = choice.plans[choice.fastest];

@@ -33,15 +33,12 @@ class Listing {
   template <class Value>
   Listing& column(std::string head, std::string key, Value value, Text text = as_text, Align align = Align::left,
                   int rank = 0) {
-    columns_.push_back({std::move(head), std::move(key),
-                        [value = std::move(value)](const Row& row) { return json_of(std::invoke(value, row)); }, text,
-                        align, rank});
-    return *this;
+    return add_column(std::move(head), std::move(key), std::move(value), text, align, rank);
   }
   // For programs only.
   template <class Value>
   Listing& field(std::string key, Value value) {
-    return column("", std::move(key), std::move(value));
+    return add_column(std::nullopt, std::move(key), std::move(value), as_text, Align::left, 0);
   }
   // For people only.
   template <class Value>
@@ -62,14 +59,14 @@ class Listing {
   Table table() const {
     Table table;
     for (const Column& column : columns_) {
-      if (!column.head.empty()) table.column(column.head, column.align, column.rank);
+      if (column.head) table.column(*column.head, column.align, column.rank);
     }
     return table;
   }
   void add(Table& table, const Row& row, Style style = Style::plain) const {
     std::vector<std::string> cells;
     for (const Column& column : columns_) {
-      if (column.head.empty()) continue;
+      if (!column.head) continue;
       const std::optional<Json> value = column.value(row);
       cells.push_back(value && !value->is_null() ? column.text(*value) : std::string());
     }
@@ -88,6 +85,13 @@ class Listing {
   }
 
  private:
+  template <class Value>
+  Listing& add_column(std::optional<std::string> head, std::string key, Value value, Text text, Align align, int rank) {
+    columns_.push_back({std::move(head), std::move(key),
+                        [value = std::move(value)](const Row& row) { return json_of(std::invoke(value, row)); }, text,
+                        align, rank});
+    return *this;
+  }
   template <class T>
   static std::optional<Json> json_of(T&& value) {
     return std::make_optional<Json>(std::forward<T>(value));
@@ -102,8 +106,8 @@ class Listing {
   }
 
   struct Column {
-    std::string head;  // empty: not in the table
-    std::string key;   // empty: not in JSON
+    std::optional<std::string> head;  // none: not in the table
+    std::string key;                  // empty: not in JSON
     std::function<std::optional<Json>(const Row&)> value;
     Text text;
     Align align;
