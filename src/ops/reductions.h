@@ -22,6 +22,16 @@ struct Reductions {
   std::int64_t (*position)(bool largest, bool last, DataType type, const void* x, std::int64_t count);
   void (*positions)(bool largest, bool last, DataType type, const void* x, std::int64_t step, std::int64_t size,
                     float* y, std::int64_t count);
+  // The same of columns of integers.
+  void (*whole_positions)(bool largest, bool last, DataType type, const void* x, std::int64_t step, std::int64_t size,
+                          std::int64_t* y, std::int64_t count);
+  // The k best of each of `count` columns of `size` >= k keys, which follow one another: the largest first, of equals
+  // the one above. best[j * count + c] is a column's j-th, at[j * count + c] where it is. `count` is a multiple of
+  // kKeyColumns.
+  void (*best_of_keys)(const std::int32_t* keys, std::int64_t size, std::int64_t count, std::int64_t k,
+                       std::int32_t* best, std::int32_t* at);
+  void (*best_of_wide_keys)(const std::int64_t* keys, std::int64_t size, std::int64_t count, std::int64_t k,
+                            std::int64_t* best, std::int64_t* at);
   // log(sum(exp(x))).
   double (*log_sum_exp)(DataType type, const void* x, std::int64_t count);
   void (*log_sum_exps)(DataType type, const void* x, std::int64_t step, std::int64_t size, float* y,
@@ -32,6 +42,7 @@ struct Reductions {
                   void* y, std::int64_t count);
 };
 
+constexpr std::int64_t kKeyColumns = 16;
 constexpr std::int64_t kMostPositions = std::int64_t{1} << 24;  // that f32 counts
 
 // How many columns are taken at a time: as many as leave what is kept of them in a core's caches.

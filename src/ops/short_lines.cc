@@ -44,9 +44,42 @@ std::int64_t lines_together(const BroadcastLoop& kept, std::size_t element_size)
   return fits ? run : 1;
 }
 
+namespace {
+
+// Neighbours among starts: where the first is among them, and how many there are.
+struct Run {
+  std::size_t first, count;
+};
+
+// Calls body(Run) for all of them, or for none and returns false, where there are many of few.
+template <class Body>
+bool each_run(std::span<const std::int64_t> starts, std::span<const std::int64_t> offsets, Body body) {
+  constexpr std::size_t kLong = 8;
+  std::array<Run, kShortLines / kLong> runs;
+  std::size_t count = 0;
+  for (std::size_t first = 0, end = 1; first < starts.size(); first = end++) {
+    while (end < starts.size() && starts[end] == starts[end - 1] + 1) ++end;
+    if (count == runs.size() || (count + 1) * kLong > starts.size()) return false;
+    runs[count++] = {first, end - first};
+  }
+  for (const std::int64_t offset : offsets) {
+    for (std::size_t r = 0; r < count; ++r) body(offset, runs[r]);
+  }
+  return true;
+}
+
+}  // namespace
+
 void gather_lines(std::size_t element_size, const void* x, std::span<const std::int64_t> starts, std::int64_t together,
                   std::span<const std::int64_t> offsets, void* lines) {
   const auto size = static_cast<std::int64_t>(element_size);
+  auto* next = static_cast<std::byte*>(lines);
+  const bool by_runs = together == 1 && each_run(starts, offsets, [&](std::int64_t offset, const Run& run) {
+                         std::memcpy(next, static_cast<const std::byte*>(x) + (offset + starts[run.first]) * size,
+                                     run.count * element_size);
+                         next += run.count * element_size;
+                       });
+  if (by_runs) return;
   const auto gather = [&]<std::size_t kBytes>() {
     auto* to = static_cast<std::byte*>(lines);
     for (const std::int64_t offset : offsets) {
@@ -74,6 +107,11 @@ void scatter_lines(std::size_t element_size, const void* lines, std::span<const 
                    std::span<const std::int64_t> offsets, void* y) {
   dispatch_bytes(element_size, [&]<class T>(Tag<T>) {
     const T* from = static_cast<const T*>(lines);
+    const bool by_runs = each_run(starts, offsets, [&](std::int64_t offset, const Run& run) {
+      std::memcpy(static_cast<T*>(y) + offset + starts[run.first], from, run.count * sizeof(T));
+      from += run.count;
+    });
+    if (by_runs) return;
     for (const std::int64_t offset : offsets) {
       T* const to = static_cast<T*>(y) + offset;
       for (const std::int64_t start : starts) to[start] = *from++;

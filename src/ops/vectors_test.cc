@@ -53,6 +53,28 @@ TEST(Vectors, Resize) {
   }
 }
 
+// Rows of so few elements that two axes are taken as one: what one after the other gives.
+TEST(Vectors, ResizeOfShortRows) {
+  for (const DataType type : {DataType::f32, DataType::f64}) {
+    for (const Dims& to : {Dims{2, 3, 9, 4}, Dims{2, 3, 3, 1}, Dims{2, 3, 14, 3}, Dims{2, 3, 5, 7}}) {
+      for (const char* coordinates : {"half_pixel", "asymmetric", "align_corners"}) {
+        const NodeDesc node =
+            node_of("Resize", {{"mode", "linear"}, {"coordinate_transformation_mode", coordinates}}, 19);
+        const auto resized = [&](const HostTensor& x, const Dims& sizes) {
+          return std::vector<HostTensor>{x, absent(), absent(), longs({4}, {sizes.begin(), sizes.end()})};
+        };
+        const HostTensor x = spread_tensor(type, {2, 3, 5, 3}, -3, 5);
+        const auto higher = run_op(node, resized(x, {2, 3, to[2], 3}));
+        ASSERT_TRUE(higher.ok());
+        const auto wider = run_op(node, resized(higher->front(), to));
+        ASSERT_TRUE(wider.ok());
+        expect_op(node, resized(x, to), *wider, 1e-6, 1e-6);
+        expect_as_portable(node, resized(x, to), 1e-6, 1e-6);
+      }
+    }
+  }
+}
+
 TEST(Vectors, ResizeBeyondTheEdge) {
   std::mt19937 random(2);
   const Attributes crop = {{"coordinate_transformation_mode", std::string("tf_crop_and_resize")},
@@ -231,6 +253,9 @@ TEST(Vectors, CopiesOfShortLines) {
     check(node_of("Tile"), {spread_tensor(type, {3, 3, 50, 1, 8}, 0, 99), longs({5}, {2, 2, 1, 2, 1})});
     check(node_of("Tile"), {spread_tensor(type, {9, 1, 5}, 0, 99), longs({3}, {1, 3, 1})});
     check(node_of("Tile"), {spread_tensor(type, {9, 7, 4}, 0, 99), longs({3}, {1, 1, 3})});
+    for (const std::int64_t width : {1, 2, 3, 5, 8, 12, 16, 17, 31, 32, 33, 64, 65, 100, 128, 140}) {
+      check(node_of("Tile"), {spread_tensor(type, {3, 5, width}, 0, 99), longs({3}, {1, 2, 3})});
+    }
     check(node_of("Expand"), {spread_tensor(type, {40, 1, 3, 1, 2}, 0, 99), longs({5}, {40, 32, 3, 2, 2})});
     check(node_of("Transpose", {{"perm", Ints{0, 3, 2, 1}}}), {spread_tensor(type, {30, 4, 44, 3}, 0, 99)});
   }
@@ -314,6 +339,29 @@ TEST(Vectors, PoolsOfPlanes) {
 }
 
 // Rows of one element, of which several columns make one.
+// Windows of few outputs a row, whose planes are taken together, and of one element.
+TEST(Vectors, PoolsOfTinyPlanes) {
+  std::mt19937 random(37);
+  for (const DataType type : kFloatTypes) {
+    for (const Dims& dims : {Dims{7, 45, 1, 3}, Dims{2, 3, 40, 2}, Dims{1, 2, 5, 9}, Dims{3, 50, 1, 1}}) {
+      for (const Ints& kernel : {Ints{1, 1}, Ints{1, 2}, Ints{2, 1}, Ints{1, 3}}) {
+        for (const std::int64_t stride : {1, 2, 3}) {
+          Attributes attributes = {{"kernel_shape", kernel},
+                                   {"strides", Ints{stride, stride}},
+                                   {"pads", Ints{0, 0, kernel[0] - 1, kernel[1] - 1}}};
+          if (kernel[0] > dims[2] || kernel[1] > dims[3]) continue;
+          expect_as_portable(node_of("MaxPool", attributes), {varied(type, dims, random)});
+          for (const std::int64_t include : {0, 1}) {
+            attributes["count_include_pad"] = include;
+            expect_as_portable(node_of("AveragePool", attributes), {spread_tensor(type, dims, -3, 5)},
+                               1e-6 + (type == DataType::f32 ? 0 : step_of(type)), 1e-6);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Vectors, PoolsOfOneColumn) {
   std::mt19937 random(8);
   struct Shape {
@@ -386,6 +434,38 @@ TEST(Vectors, ElementwiseByThreads) {
       }
       expect_as_portable(node_of("PRelu"), {x, varied(type, {channels, 1, 1}, random)});
       expect_as_portable(node_of("Clip"), {x, tensor(type, {}, {-1}), tensor(type, {}, {6})});
+    }
+  }
+}
+
+// Quotients that f64 has exactly, and larger ones.
+TEST(Vectors, Remainders) {
+  std::mt19937 random(31);
+  for (const DataType type : kFloatTypes) {
+    const NodeDesc node = node_of("Mod", {{"fmod", std::int64_t{1}}});
+    expect_as_portable(node, {varied(type, {999}, random), varied(type, {999}, random)});
+    std::vector<double> a, b;
+    for (int i = 0; i < 999; ++i) {
+      a.push_back(std::ldexp(1 + i * 37 % 101 / 101.0, i * 53 % 250 - 125) * (i % 3 == 0 ? -1 : 1));
+      b.push_back(std::ldexp(1 + i * 29 % 103 / 103.0, i * 71 % 250 - 125) * (i % 5 == 0 ? -1 : 1));
+    }
+    expect_as_portable(node, {tensor(type, {999}, a), tensor(type, {999}, b)});
+  }
+  for (const DataType type : {DataType::s32, DataType::u32, DataType::s64, DataType::u64, DataType::s16}) {
+    const double most = std::exp2(8.0 * static_cast<double>(size_of(type)) - 1);
+    const bool is_signed = contains(kSignedIntegers, type);
+    for (const double range : {100.0, 1e9, 4e15, 9e18}) {
+      std::vector<double> a, b;
+      for (int i = 0; i < 999; ++i) {
+        const double sign = is_signed && i % 3 == 0 ? -1 : 1;
+        a.push_back(sign * std::floor(std::min(range, most - 1024) * (i * 37 % 1009 / 1009.0)));
+        b.push_back(i % 97 == 0 ? (is_signed ? -1 : 0) : std::floor(a.back() / sign / (i % 11 + 1)) + i % 7);
+      }
+      if (is_signed) a[97] = -most;  // divided by -1
+      const HostTensor x = tensor(type, {999}, a), y = tensor(type, {999}, b);
+      for (const std::int64_t fmod : {0, 1}) expect_as_portable(node_of("Mod", {{"fmod", fmod}}), {x, y});
+      expect_as_portable(node_of("Div"), {x, y});
+      expect_as_portable(node_of("Mod"), {x, tensor(type, {1}, {7})});
     }
   }
 }
@@ -499,6 +579,42 @@ TEST(Vectors, ManyShortLines) {
         const HostTensor usual = spread_tensor(type, dims, -40, 8);
         for (const char* op : {"Softmax", "LogSoftmax"}) {
           expect_as_portable(node_of(op, axis), {usual}, step_of(type), 1e-5);
+        }
+      }
+    }
+  }
+}
+
+// Few columns of many rows, more rows than a byte counts, and equals.
+TEST(Vectors, PositionsInColumnsOfIntegers) {
+  for (const DataType type : {DataType::u8, DataType::s8, DataType::s16, DataType::u32, DataType::s64}) {
+    for (const std::int64_t size : {1, 7, 300, 700}) {
+      for (const std::int64_t columns : {1, 2, 3, 7, 16, 70, 300}) {
+        std::vector<double> values(static_cast<std::size_t>(size * columns));
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7919 % 1009 % 100);
+        const HostTensor x = tensor(type, {size, columns}, values);
+        for (const char* op : {"ArgMax", "ArgMin"}) {
+          for (const std::int64_t last : {0, 1}) {
+            expect_as_portable(node_of(op, {{"axis", std::int64_t{0}}, {"select_last_index", last}}), {x});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Vectors, TopKOfLinesSideBySide) {
+  std::mt19937 random(29);
+  for (const DataType type :
+       {DataType::f32, DataType::f16, DataType::f64, DataType::u8, DataType::s32, DataType::u32, DataType::s64}) {
+    for (const std::int64_t size : {1, 2, 5, 40, 64, 130}) {
+      for (const std::int64_t beside : {1, 3, 17, 64}) {
+        const HostTensor x = varied(type, {30, size, beside}, random);
+        for (const std::int64_t k : {std::int64_t{1}, std::min<std::int64_t>(size, 5), size}) {
+          for (const std::int64_t largest : {0, 1}) {
+            expect_as_portable(node_of("TopK", {{"axis", std::int64_t{1}}, {"largest", largest}}, 11, 2),
+                               {x, longs({1}, {static_cast<double>(k)})});
+          }
         }
       }
     }

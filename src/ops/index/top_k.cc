@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <numeric>
 
 #include "ops/math_types.h"
@@ -14,6 +15,7 @@
 #include "ops/reduce/reduce.h"
 #include "ops/reductions.h"
 #include "ops/rows.h"
+#include "ops/short_lines.h"
 
 namespace convoy::ops {
 namespace {
@@ -123,6 +125,99 @@ void select(const Reductions* functions, const T* x, std::int64_t step, std::int
   for (std::int64_t i = 0; i < k; ++i) put(i, static_cast<std::int64_t>(order[i]));
 }
 
+// Lines side by side: a vector of keys, the larger the better, has one of each.
+template <class C>
+using Key = std::conditional_t<sizeof(C) <= sizeof(std::uint32_t), std::int32_t, std::int64_t>;
+
+template <bool kLargest, class C>
+Key<C> key_of(C value) {
+  constexpr auto kSign = std::numeric_limits<Key<C>>::min();
+  Key<C> key;
+  if constexpr (std::is_floating_point_v<C>) {  // whose magnitude is that of its bits; by vectors
+    constexpr auto kInfinity = std::bit_cast<Key<C>>(std::numeric_limits<C>::infinity());
+    const auto bits = std::bit_cast<Key<C>>(value), magnitude = static_cast<Key<C>>(bits & ~kSign);
+    key = bits < 0 ? static_cast<Key<C>>(-magnitude) : magnitude;
+    key = magnitude > kInfinity ? static_cast<Key<C>>(~kSign) : key;
+  } else {
+    key = static_cast<Key<C>>(value);
+    if constexpr (std::is_unsigned_v<C> && sizeof(C) == sizeof(Key<C>)) key ^= kSign;
+  }
+  return kLargest ? key : ~key;
+}
+
+class ColumnsTopK {
+ public:
+  ColumnsTopK(const Reductions& functions, const BroadcastLoop& lines, std::int64_t k, std::int64_t to_step,
+              std::int64_t size, std::int64_t step, DataType type)
+      : functions_(functions),
+        lines_(lines),
+        k_(k),
+        to_step_(to_step),
+        together_(lines_together(lines, size_of(type))) {
+    for (std::int64_t i = 0; i < size; ++i) offsets_.push_back(i * step);
+  }
+
+  // Where a vector takes in a key as fast as single lines find one, or sort it.
+  static bool fits(const BroadcastLoop& lines, std::int64_t k, std::int64_t size, std::int64_t step) {
+    constexpr std::int64_t kMostSteps = 1 << 14, kShortRow = 64, kFew = 8;
+    if (lines.elements() < kKeyColumns || size > kLongestShort || k * size > kMostSteps) return false;
+    return step != 1 || size <= kShortRow || k > kFew;
+  }
+
+  template <bool kLargest, class T>
+  void run(const T* x, T* values, std::int64_t* indices, const ExecContext& context) const {
+    using C = Compute<T>;
+    const auto size = static_cast<std::int64_t>(offsets_.size()), inner = lines_.inner_size();  // runs stay whole
+    parallel_for(context, lines_.elements() / inner, inner * size * 2, [&](std::int64_t begin, std::int64_t end) {
+      alignas(64) std::array<T, kShortElements> elements;
+      alignas(64) std::array<Key<C>, kShortElements> keys, best, at;
+      each_short_lines(lines_, begin * inner, end * inner, lines_at_once(size), [&](const LineStarts& starts) {
+        const std::int64_t n = starts.count, columns = (n + kKeyColumns - 1) / kKeyColumns * kKeyColumns;
+        gather_lines(sizeof(T), x, {starts.of[1].data(), static_cast<std::size_t>(n)}, together_, offsets_,
+                     elements.data());
+        for (std::int64_t e = 0; e < size; ++e) {
+          for (std::int64_t i = 0; i < n; ++i) {
+            keys[e * columns + i] = key_of<kLargest>(static_cast<C>(elements[e * n + i]));
+          }
+          std::fill_n(keys.data() + e * columns + n, columns - n, 0);
+        }
+        best_of(keys.data(), size, columns, best.data(), at.data());
+        const bool neighbours = starts.are_neighbours(0);
+        for (std::int64_t j = 0; j < k_; ++j) {
+          const Key<C>* const places = at.data() + j * columns;
+          const auto put = [&](auto* y, auto value_of) {
+            if (y == nullptr) return;
+            y += j * to_step_;
+            if (neighbours) {
+              y += starts.of[0][0];
+              for (std::int64_t i = 0; i < n; ++i) y[i] = value_of(i);
+            } else {
+              for (std::int64_t i = 0; i < n; ++i) y[starts.of[0][i]] = value_of(i);
+            }
+          };
+          put(values, [&](std::int64_t i) { return elements[places[i] * n + i]; });
+          put(indices, [&](std::int64_t i) { return static_cast<std::int64_t>(places[i]); });
+        }
+      });
+    });
+  }
+
+ private:
+  void best_of(const std::int32_t* keys, std::int64_t size, std::int64_t columns, std::int32_t* best,
+               std::int32_t* at) const {
+    functions_.best_of_keys(keys, size, columns, k_, best, at);
+  }
+  void best_of(const std::int64_t* keys, std::int64_t size, std::int64_t columns, std::int64_t* best,
+               std::int64_t* at) const {
+    functions_.best_of_wide_keys(keys, size, columns, k_, best, at);
+  }
+
+  const Reductions& functions_;
+  BroadcastLoop lines_;
+  std::int64_t k_, to_step_, together_;
+  std::vector<std::int64_t> offsets_;  // of a line's elements
+};
+
 class TopK final : public Operator {
  public:
   std::vector<int> shape_inputs(const NodeDesc& node) const override {
@@ -154,6 +249,19 @@ class TopK final : public Operator {
     const std::int64_t size = x.dims[p.axis], step = x.strides[p.axis], to_step = y.strides[p.axis];
     const std::int64_t count = p.k == 0 ? 0 : lines.elements();
     const Reductions* const functions = reductions(request.cpu.isa);
+    if (functions != nullptr && count > 0 && ColumnsTopK::fits(lines, p.k, size, step)) {
+      const ColumnsTopK columns(*functions, lines, p.k, to_step, size, step, x.type);
+      return dispatch<kMathNumeric>(x.type, [&]<class T>(Tag<T>) {
+        return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+          auto* const values = static_cast<T*>(out[0]);
+          auto* const indices = out.size() < 2 ? nullptr : static_cast<std::int64_t*>(out[1]);
+          const auto* const from = static_cast<const T*>(in[0]);
+          p.largest ? columns.run<true>(from, values, indices, context)
+                    : columns.run<false>(from, values, indices, context);
+          return {};
+        });
+      });
+    }
     return dispatch<kMathNumeric>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(
           node,

@@ -18,6 +18,55 @@
 namespace convoy::ops {
 namespace {
 
+// Few groups lie beside each other and each is short, those in rows shorter yet, or all are rows shorter than a vector.
+bool is_of_short_lines(const BroadcastLoop& kept, const BroadcastLoop& group) {
+  constexpr std::int64_t kFew = 16, kShort = 64;
+  const std::int64_t size = group.elements(), beside = kept.inner_size();
+  if (size == 0 || kept.elements() < kFew) return false;
+  const bool apart = kept.elements() > beside && beside < kFew;
+  const bool in_rows = group.inner_stride(0) == 1 && group.inner_size() >= kFew;
+  return size <= (!apart ? kLongestShortRow : in_rows ? kShort : kLongestShort);
+}
+
+// Lines side by side as they are and in f32, `count` of `size` elements: element e of line i is at e * count + i.
+template <class T>
+struct ShortLines {
+  const T* elements;
+  const float* values;
+  std::int64_t size, count;
+};
+
+// make(lines, made) computes y of the lines of groups in f32, which are `from` and `to` in x and y. `made` may be the
+// lines' values.
+template <class T, class Make>
+std::unique_ptr<OpPlan> gathered_plan(const NodeDesc& node, const BroadcastLoop& kept, std::vector<std::int64_t> from,
+                                      std::vector<std::int64_t> to, Make make) {
+  return make_plan(
+      node,
+      [kept, from = std::move(from), to = std::move(to), make, together = lines_together(kept, sizeof(T))](
+          std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+        const auto size = static_cast<std::int64_t>(from.size()), run = kept.inner_size();  // runs stay whole
+        parallel_for(context, kept.elements() / run, size * run * 4, [&](std::int64_t begin, std::int64_t end) {
+          alignas(64) std::array<T, kShortElements> memory;
+          alignas(64) std::array<float, kShortElements> wide;
+          each_short_lines(kept, begin * run, end * run, lines_at_once(size), [&](const LineStarts& starts) {
+            const std::int64_t n = starts.count;
+            const auto count = static_cast<std::size_t>(n);
+            gather_lines(sizeof(T), in[0], {starts.of[1].data(), count}, together, from, memory.data());
+            const float* const values = load_row(true, memory.data(), 1, n * size, wide.data());
+            make(ShortLines<T>{memory.data(), values, size, n}, wide.data());
+            const void* lines = wide.data();
+            if constexpr (is_half<T>) {
+              store_row(true, wide.data(), n * size, memory.data(), 1);
+              lines = memory.data();
+            }
+            scatter_lines(sizeof(T), lines, {starts.of[0].data(), count}, to, out[0]);
+          });
+        });
+        return {};
+      });
+}
+
 class LpNormalization final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -37,6 +86,26 @@ class LpNormalization final : public Operator {
     const FoldLoops folds = fold_loops(request.cpu.isa, fold, x.type);
     const FoldLoops in_c = fold_loops(request.cpu.isa, fold, x.type == DataType::f64 ? DataType::f64 : DataType::f32);
     const Finish finish = fold == Fold::squares ? Finish::root : Finish::as_it_is;
+    if (has_row_vectors(request) && x.type != DataType::f64 && is_of_short_lines(kept, group)) {
+      return dispatch<only(DataType::f32) | kHalves>(x.type, [&]<class T>(Tag<T>) {
+        return gathered_plan<T>(node, kept, offsets_of(group, 0), offsets_of(group, 1),
+                                [=](const ShortLines<T>& lines, float* made) {
+                                  alignas(64) std::array<double, kShortLines> sums;
+                                  alignas(64) std::array<float, kShortLines> factors;
+                                  const std::int64_t n = lines.count;
+                                  folds.start(sums.data(), n);
+                                  folds.columns(lines.elements, n, lines.size, n, sums.data());
+                                  in_c.finish(finish, sums.data(), n, lines.size, factors.data());
+                                  invert(factors.data(), n);
+                                  for (std::int64_t e = 0; e < lines.size; ++e) {
+#pragma GCC ivdep  // one is the other, or does not overlap it
+                                    for (std::int64_t i = 0; i < n; ++i) {
+                                      made[e * n + i] = lines.values[e * n + i] * factors[i];
+                                    }
+                                  }
+                                });
+      });
+    }
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(node,
                        [=, functions = row_functions(request.cpu.isa)](auto in, auto out,
@@ -54,7 +123,7 @@ class LpNormalization final : public Operator {
                                folds.start(sums.data(), n);
                                take_in(folds, group, x.type, from, from_step, n, sums.data());
                                in_c.finish(finish, sums.data(), n, size, factors.data());
-                               for (std::int64_t k = 0; k < n; ++k) factors[k] = factors[k] == 0 ? 0 : 1 / factors[k];
+                               invert(factors.data(), n);
                                const Lines<T> lines{
                                    functions, group, from, from_step, static_cast<T*>(out[0]) + at[0] + i * to_step,
                                    to_step};
@@ -68,6 +137,12 @@ class LpNormalization final : public Operator {
   }
 
  private:
+  // What nothing but zeros has stays 0.
+  template <class C>
+  static void invert(C* norms, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) norms[i] = norms[i] == 0 ? 0 : 1 / norms[i];
+  }
+
   // Groups from x and y on, whose first elements are steps apart.
   template <class T>
   struct Lines {
@@ -132,8 +207,10 @@ class MeanVarianceNormalization final : public Operator {
     const BroadcastLoop group({cut(y, axes, false), cut(x, axes, false)});
     const bool vectors = has_row_vectors(request);
     if (vectors && x.type != DataType::f64 && is_of_short_lines(kept, group)) {
-      return dispatch<only(DataType::f32) | kHalves>(x.type,
-                                                     [&]<class T>(Tag<T>) { return gathered<T>(node, kept, group); });
+      return dispatch<only(DataType::f32) | kHalves>(x.type, [&]<class T>(Tag<T>) {
+        return gathered_plan<T>(node, kept, offsets_of(group, 1), offsets_of(group, 0),
+                                [](const ShortLines<T>& lines, float* made) { normalize_lines(lines, made); });
+      });
     }
     return dispatch<kMathFloats>(x.type, [&]<class T>(Tag<T>) {
       return make_plan(
@@ -157,53 +234,22 @@ class MeanVarianceNormalization final : public Operator {
   }
 
  private:
-  // Few groups lie beside each other and each is short, or all are rows shorter than a vector.
-  static bool is_of_short_lines(const BroadcastLoop& kept, const BroadcastLoop& group) {
-    constexpr std::int64_t kFew = 16, kShort = 64;
-    const std::int64_t size = group.elements(), beside = kept.inner_size();
-    if (size == 0 || kept.elements() < kFew) return false;
-    const bool apart = kept.elements() > beside && beside < kFew;
-    return size <= (apart ? kShort : kLongestShortRow);
-  }
-
   template <class T>
-  static std::unique_ptr<OpPlan> gathered(const NodeDesc& node, const BroadcastLoop& kept, const BroadcastLoop& group) {
-    return make_plan(
-        node,
-        [kept, to = offsets_of(group, 0), from = offsets_of(group, 1), together = lines_together(kept, sizeof(T))](
-            std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
-          const auto size = static_cast<std::int64_t>(from.size()), run = kept.inner_size();  // runs stay whole
-          parallel_for(context, kept.elements() / run, size * run * 4, [&](std::int64_t begin, std::int64_t end) {
-            alignas(64) std::array<T, kShortElements> memory;
-            alignas(64) std::array<float, kShortElements> wide;
-            LineMoments moments;
-            each_short_lines(kept, begin * run, end * run, lines_at_once(size), [&](const LineStarts& starts) {
-              const std::int64_t n = starts.count;
-              const auto count = static_cast<std::size_t>(n);
-              gather_lines(sizeof(T), in[0], {starts.of[1].data(), count}, together, from, memory.data());
-              const float* const values = load_row(true, memory.data(), 1, n * size, wide.data());
-              moments_of_lines(values, size, n, moments);
-              alignas(64) std::array<float, kShortLines> center, factor;
-              for (std::int64_t i = 0; i < n; ++i) {
-                center[i] = static_cast<float>(moments.mean[i]);
-                factor[i] = static_cast<float>(1 / (std::sqrt(moments.variance[i]) + 1e-9));
-              }
-              for (std::int64_t e = 0; e < size; ++e) {
-                const float* const line = values + e * n;
-                float* const made = wide.data() + e * n;
+  static void normalize_lines(const ShortLines<T>& lines, float* made) {
+    const std::int64_t n = lines.count;
+    LineMoments moments;
+    moments_of_lines(lines.values, lines.size, n, moments);
+    alignas(64) std::array<float, kShortLines> center, factor;
+    for (std::int64_t i = 0; i < n; ++i) {
+      center[i] = static_cast<float>(moments.mean[i]);
+      factor[i] = static_cast<float>(1 / (std::sqrt(moments.variance[i]) + 1e-9));
+    }
+    for (std::int64_t e = 0; e < lines.size; ++e) {
+      const float* const line = lines.values + e * n;
+      float* const to = made + e * n;
 #pragma GCC ivdep  // one is the other, or does not overlap it
-                for (std::int64_t i = 0; i < n; ++i) made[i] = (line[i] - center[i]) * factor[i];
-              }
-              const void* lines = wide.data();
-              if constexpr (is_half<T>) {
-                store_row(true, wide.data(), n * size, memory.data(), 1);
-                lines = memory.data();
-              }
-              scatter_lines(sizeof(T), lines, {starts.of[0].data(), count}, to, out[0]);
-            });
-          });
-          return {};
-        });
+      for (std::int64_t i = 0; i < n; ++i) to[i] = (line[i] - center[i]) * factor[i];
+    }
   }
 
   static Result<std::vector<bool>> axes_of(const NodeDesc& node, const TensorDesc& x) {
@@ -336,33 +382,42 @@ class MeanVarianceNormalization final : public Operator {
       }
     }
 
+    // Rows of few that follow one another are taken as rows of several.
     void columns(std::int64_t first, std::int64_t count) const {
       const auto number = static_cast<double>(group.elements());
+      const bool packed = group.inner_stride(0) == count && group.inner_stride(1) == count;
+      const std::int64_t together = packed ? kRowChunk / count : 1;
       RowBuffer centers{}, factors;
-      const auto each_row = [&](auto&& take) {
-        RowBuffer buffer;
+      const auto each_row = [&](auto&& take) {  // take(from, to, elements)
         group.run(0, group.elements(), [&](const std::int64_t* at, std::int64_t run) {
-          for (std::int64_t r = 0; r < run; ++r) {
-            const T* const line = x + first + at[1] + r * group.inner_stride(1);
-            take(load_row(true, line, 1, count, buffer.data()));
+          for (std::int64_t r = 0; r < run; r += together) {
+            take(x + first + at[1] + r * group.inner_stride(1), y + first + at[0] + r * group.inner_stride(0),
+                 std::min(together, run - r) * count);
           }
         });
       };
       for (int pass = 0; pass < 2; ++pass) {
         std::array<double, kRowChunk> sums{}, squares{};
-        each_row(
-            [&](const float* values) { avx2::add_row(values, centers.data(), sums.data(), squares.data(), count); });
+        RowBuffer buffer;
+        each_row([&](const T* from, T*, std::int64_t n) {
+          avx2::add_row(load_row(true, from, 1, n, buffer.data()), centers.data(), sums.data(), squares.data(), n);
+        });
+        for (std::int64_t i = count; i < together * count; ++i) {
+          sums[i % count] += sums[i];
+          squares[i % count] += squares[i];
+        }
         for (std::int64_t i = 0; i < count; ++i) {
           const Affine affine = affine_of({sums[i], squares[i]}, static_cast<double>(centers[i]), number);
           centers[i] = static_cast<float>(affine.center);
           factors[i] = static_cast<float>(affine.factor);
         }
-      }
-      group.run(0, group.elements(), [&](const std::int64_t* at, std::int64_t run) {
-        for (std::int64_t r = 0; r < run; ++r) {
-          apply(x + first + at[1] + r * group.inner_stride(1), 1, y + first + at[0] + r * group.inner_stride(0), 1,
-                count, [&](std::int64_t i, float value) { return (value - centers[i]) * factors[i]; });
+        for (std::int64_t i = count; i < together * count; ++i) {
+          centers[i] = centers[i - count];
+          factors[i] = factors[i - count];
         }
+      }
+      each_row([&](const T* from, T* to, std::int64_t n) {
+        apply(from, 1, to, 1, n, [&](std::int64_t i, float value) { return (value - centers[i]) * factors[i]; });
       });
     }
   };

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 
@@ -41,7 +42,7 @@ class ArgExtreme final : public Operator {
     return dispatch<kMathNumeric>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
       return make_plan(
           node,
-          [loops, largest = largest_, last = last != 0, functions = vectors,
+          [loops, largest = largest_, last = last != 0, functions = vectors, type = inputs[0].desc.type,
            fold = fold_loops(request.cpu.isa, largest_ ? Fold::largest : Fold::smallest, inputs[0].desc.type)](
               std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
             const T* x = static_cast<const T*>(in[0]);
@@ -57,6 +58,9 @@ class ArgExtreme final : public Operator {
                   }
                 }
                 if constexpr (std::is_integral_v<T>) {
+                  if (functions != nullptr && from_stride == 1 && to_stride == 1 && stride != 1) {
+                    return find_columns(*functions, largest, last, type, x + at[1], size, stride, y + at[0], count);
+                  }
                   if (stride == 1 && size >= kLongRow) {
                     for (std::int64_t i = 0; i < count; ++i) {
                       y[at[0] + i * to_stride] = find_whole(fold, x + at[1] + i * from_stride, size, last);
@@ -155,6 +159,30 @@ class ArgExtreme final : public Operator {
              x;
     } else {
       return std::find(x, x + size, extreme) - x;
+    }
+  }
+
+  // Where columns of integers have theirs. Few whose rows follow one another are more of some rows as one.
+  template <class T>
+  static void find_columns(const Reductions& functions, bool largest, bool last, DataType type, const T* x,
+                           std::int64_t size, std::int64_t stride, std::int64_t* y, std::int64_t count) {
+    constexpr std::int64_t kWide = 64 / static_cast<std::int64_t>(sizeof(T)), kLeast = 4;
+    const std::int64_t times = kWide / count, rows = times == 0 ? 0 : size / times;
+    if (stride != count || times < 2 || rows < kLeast) {
+      return functions.whole_positions(largest, last, type, x, stride, size, y, count);
+    }
+    std::array<std::int64_t, kWide> places;
+    functions.whole_positions(largest, last, type, x, times * count, rows, places.data(), times * count);
+    for (std::int64_t c = 0; c < count; ++c) {
+      std::int64_t found = places[c] * times;
+      const auto join = [&](std::int64_t row) {
+        const T value = x[row * count + c], best = x[found * count + c];
+        const bool beyond = last ? row > found : row < found;
+        if ((largest ? value > best : value < best) || (value == best && beyond)) found = row;
+      };
+      for (std::int64_t t = 1; t < times; ++t) join(places[t * count + c] * times + t);
+      for (std::int64_t row = rows * times; row < size; ++row) join(row);
+      y[c] = found;
     }
   }
 

@@ -23,6 +23,8 @@ struct FoldLoops {
   void (*rows)(const void* x, std::int64_t step, std::int64_t rows, std::int64_t count, void* folds);
   // folds[c] takes in column c, whose `size` elements are `step` apart.
   void (*columns)(const void* x, std::int64_t step, std::int64_t size, std::int64_t count, void* folds);
+  // folds[i] takes in the fold others[i].
+  void (*join)(const void* others, std::int64_t count, void* folds);
   // y[i] is what folds[i], of `terms` elements, finally is as an element. An integer that it can't be is 0 or the
   // nearest that it can.
   void (*finish)(Finish finish, const void* folds, std::int64_t count, std::int64_t terms, void* y);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
+#include <span>
 #include <string_view>
 
 #include "ops/math_types.h"
@@ -117,15 +118,20 @@ struct Reducer {
   void run_gathered(const void* x, void* y, std::int64_t begin, std::int64_t end) const {
     static constexpr std::int64_t kFirst = 0;
     const std::size_t size = size_of(type);
-    const auto terms = static_cast<std::int64_t>(line.size());
+    const auto terms = static_cast<std::int64_t>(line.size()), part = std::min(terms, kLongestShort);
     const std::int64_t together = lines_together(loops.kept, size);
     alignas(64) std::array<std::byte, kShortElements * sizeof(double)> lines;
     alignas(64) std::array<std::byte, kShortLines * sizeof(double)> made, results;
-    each_short_lines(loops.kept, begin, end, lines_at_once(terms), [&](const LineStarts& starts) {
+    each_short_lines(loops.kept, begin, end, lines_at_once(part), [&](const LineStarts& starts) {
       const std::int64_t n = starts.count;
-      gather_lines(size, x, {starts.of[1].data(), static_cast<std::size_t>(n)}, together, line, lines.data());
       folds.start(made.data(), n);
-      folds.columns(lines.data(), n, terms, n, made.data());
+      for (std::int64_t first = 0; first < terms; first += part) {
+        const auto some = std::span(line).subspan(static_cast<std::size_t>(first));
+        const std::int64_t taken = std::min(part, terms - first);
+        gather_lines(size, x, {starts.of[1].data(), static_cast<std::size_t>(n)}, together,
+                     some.first(static_cast<std::size_t>(taken)), lines.data());
+        folds.columns(lines.data(), n, taken, n, made.data());
+      }
       if (starts.are_neighbours(0)) return write(made.data(), n, at_element(y, starts.of[0][0], size), 1);
       folds.finish(finish, made.data(), n, terms, results.data());
       scatter_lines(size, results.data(), {starts.of[0].data(), static_cast<std::size_t>(n)}, {&kFirst, 1}, y);
@@ -139,12 +145,14 @@ struct Reducer {
 // Whether lines are found sooner one by one: few lie beside each other, and each is short or in several pieces. Of
 // exponentials each piece takes a logarithm.
 bool is_of_short_lines(const ReduceLoops& loops, Fold fold) {
-  constexpr std::int64_t kFew = 16, kShort = 64;
+  constexpr std::int64_t kFew = 16, kShort = 64, kMost = 1 << 14;
   const std::int64_t beside = loops.kept.inner_size(), terms = loops.reduced.elements();
-  const bool in_pieces = terms > loops.reduced.inner_size(), apart = loops.kept.elements() > beside && beside < kFew;
+  const std::int64_t piece = loops.reduced.inner_size();
+  const bool in_pieces = terms > piece, apart = loops.kept.elements() > beside && beside < kFew;
   if (fold != Fold::exponentials) return apart && terms <= kShort;
-  return loops.kept.elements() > 1 && terms <= kLongestShort &&
-         (apart || in_pieces || (loops.reduced.inner_stride(0) == 1 && terms <= kShort));
+  if (loops.kept.elements() <= 1) return false;
+  if (in_pieces && piece * std::min(beside, kFew) <= kShort) return terms <= kMost;
+  return terms <= kLongestShort && (apart || in_pieces || (loops.reduced.inner_stride(0) == 1 && terms <= kShort));
 }
 
 class Reduce final : public Operator {

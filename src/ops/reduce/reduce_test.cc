@@ -94,6 +94,53 @@ TEST(Reduce, ExtremesOfColumnsOfIntegers) {
   }
 }
 
+// Few columns of many rows, and rows of a few: of every number about that of what is taken at a time.
+TEST(Reduce, FewColumnsAndShortRows) {
+  for (const DataType type : {DataType::f32, DataType::f64, DataType::f16, DataType::s8, DataType::u8, DataType::s16,
+                              DataType::s32, DataType::u32, DataType::s64}) {
+    for (const std::int64_t columns : {1, 2, 3, 4, 7, 8, 15, 16, 17, 40}) {
+      for (const std::int64_t rows : {1, 2, 3, 18, 37, 1025}) {
+        std::vector<double> values(static_cast<std::size_t>(rows * columns));
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 11 == 3 ? i % 7 : 0);
+        std::vector<double> sums(static_cast<std::size_t>(columns)), largest(sums),
+            row_sums(static_cast<std::size_t>(rows));
+        std::vector<double> row_largest(row_sums);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const std::size_t column = i % static_cast<std::size_t>(columns), row = i / static_cast<std::size_t>(columns);
+          sums[column] += values[i];
+          row_sums[row] += values[i];
+          largest[column] = std::max(largest[column], values[i]);
+          row_largest[row] = std::max(row_largest[row], values[i]);
+        }
+        SCOPED_TRACE(std::string(name_of(type)) + " " + std::to_string(rows) + "x" + std::to_string(columns));
+        const HostTensor x = tensor(type, {rows, columns}, values);
+        expect_op(node_of("ReduceMax"), {x, longs({1}, {0})}, {tensor(type, {1, columns}, largest)}, 0, 0);
+        expect_op(node_of("ReduceMax"), {x, longs({1}, {1})}, {tensor(type, {rows, 1}, row_largest)}, 0, 0);
+        if (size_of(type) == 1 && rows > 100) continue;  // sums that a byte has not
+        expect_op(node_of("ReduceSum"), {x, longs({1}, {0})}, {tensor(type, {1, columns}, sums)}, 0, 0);
+        expect_op(node_of("ReduceSum"), {x, longs({1}, {1})}, {tensor(type, {rows, 1}, row_sums)}, 0, 0);
+      }
+    }
+  }
+}
+
+// Many pieces of few elements, more of them than are gathered at a time.
+TEST(Reduce, ExponentialsOfManyPieces) {
+  const Dims dims = {1, 40, 12, 4, 3};
+  std::vector<double> values(40 * 12 * 4 * 3), sums(4, 0);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<double>(i * 7919 % 13) - 6;
+    sums[i / 3 % 4] += std::exp(values[i]);
+  }
+  for (double& sum : sums) sum = std::log(sum);
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::s32}) {
+    std::vector<double> made = sums;
+    if (type == DataType::s32) std::ranges::transform(made, made.begin(), [](double v) { return std::trunc(v); });
+    expect_op(node_of("ReduceLogSumExp"), {tensor(type, dims, values), longs({4}, {0, 1, 2, 4})},
+              {tensor(type, {1, 1, 1, 4, 1}, made)}, 1e-5, 1e-3);
+  }
+}
+
 // Lines of few elements, a few beside each other, more of them than are gathered at a time.
 TEST(Reduce, ManyShortLines) {
   for (const std::int64_t beside : {1, 2, 3, 4, 8, 9}) {
