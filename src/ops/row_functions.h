@@ -48,6 +48,12 @@ struct RowFunctions {
   // own that `count` alone decides.
   void (*dots)(DataType type, const float* x, const void* rows, std::int64_t row_step, std::int64_t row_count,
                std::int64_t count, float* sums);
+  // y[r][j] = the sum over k < terms of x[r * x_step + k] * rows[k * row_step + j], for r < row_count, j < count; rows
+  // of y lie y_step elements apart. 0 < terms <= kMostTerms.
+  void (*thin_products)(const float* x, std::int64_t x_step, const float* rows, std::int64_t row_step,
+                        std::int64_t terms, DataType type, void* y, std::int64_t y_step, std::int64_t row_count,
+                        std::int64_t count);
+  static constexpr std::int64_t kMostTerms = 8;
   // sums[i] += the sum over r < row_count of x[r * row_step + i], which is made first.
   void (*accumulate)(DataType type, const void* x, std::int64_t row_step, std::int64_t row_count, float* sums,
                      std::int64_t count);

@@ -12,6 +12,7 @@
 #include "ops/indexing.h"
 #include "ops/math_types.h"
 #include "ops/matmul/panel_matmul.h"
+#include "ops/matmul/thin_matmul.h"
 #include "ops/onednn/onednn_plan.h"
 #include "ops/operator_row.h"
 #include "ops/row_functions.h"
@@ -60,6 +61,14 @@ Result<MatMulShape> matmul_shape(const NodeDesc& node, const Dims& a, const Dims
   return shape;
 }
 
+void turn(MatMulShape& shape, ProductBias& bias) {
+  std::swap(shape.m, shape.n);
+  std::swap(shape.a_batch, shape.b_batch);
+  shape = {shape.batch,    shape.m,     shape.n,        shape.k,     shape.a_batch,  shape.b_batch, shape.c_batch,
+           shape.b_column, shape.b_row, shape.a_column, shape.a_row, shape.c_column, shape.c_row};
+  std::swap(bias.row, bias.column);
+}
+
 namespace {
 
 // One matrix instead of many where b has no batches and the rows of a follow each other.
@@ -72,6 +81,11 @@ void merge_batches(MatMulShape& shape, const Dims& a) {
 
 using Bias = ProductBias;
 
+// Few terms a sum: oneDNN is slower.
+bool is_thin(const MatMulShape& shape) { return shape.k <= 8 && shape.n <= 64; }
+// Of a transposed a, whose columns panels then take as rows.
+bool has_few_columns(const MatMulShape& shape) { return shape.a_row == 1 && shape.a_column != 1 && shape.n <= 16; }
+
 // Panels read b once, and fetch it while they multiply, where oneDNN's products wait for it: with b in memory, as a
 // network has its weights, 24 to 64 rows took 0.70 to 0.90 of its time, and with b in the caches up to 1.05 (Zen 5).
 // Rows of b that lie a power of two apart fall into the same few sets of a cache; then 8 rows, too, took 0.62 to 1.03
@@ -83,6 +97,7 @@ bool faster_by_panels(const MatMulShape& shape, Isa isa) {
   // Bits of the number of products. To put b into panels pays where several rows use them.
   const int small = shape.m < 4 ? 14 : isa < Isa::avx512 ? 16 : shape.m < 8 ? 17 : one_plain ? 19 : 18;
   if (isa >= Isa::avx2 && shape.batches() * shape.m * shape.n * shape.k <= std::int64_t{1} << small) return true;
+  if (isa >= Isa::avx2 && shape.m >= 4 && (is_thin(shape) || has_few_columns(shape))) return true;
   if (isa < Isa::avx512 || shape.b_row != shape.n || shape.b_column != 1 || shape.m > 64) return false;
   const bool power = std::has_single_bit(static_cast<std::uint64_t>(shape.n));
   if (power && shape.n >= 512 && shape.k >= 512 && shape.m >= 8) return true;
@@ -225,15 +240,6 @@ std::unique_ptr<OpPlan> integer_plan(const NodeDesc& node, const MatMulShape& sh
   });
 }
 
-// The same product the other way around: columns of c are rows of the transposed b times the transposed a.
-void turn(MatMulShape& shape, Bias& bias) {
-  std::swap(shape.m, shape.n);
-  std::swap(shape.a_batch, shape.b_batch);
-  shape = {shape.batch,    shape.m,     shape.n,        shape.k,     shape.a_batch,  shape.b_batch, shape.c_batch,
-           shape.b_column, shape.b_row, shape.a_column, shape.a_row, shape.c_column, shape.c_row};
-  std::swap(bias.row, bias.column);
-}
-
 // A vector times a matrix whose columns lie in memory one after another, the classifier of a network at batch 1, or
 // rows of a matrix times a vector. It waits for the matrix, which is read as it is: halves are half of what oneDNN
 // would read of them as f32. Null where that is not what is asked for.
@@ -312,8 +318,11 @@ class MatMul final : public Operator {
     merge_batches(shape, inputs[0].desc.dims);
     Bias bias;
     if (node.has("bias")) bias = {0, inputs[2].desc.elements() == 1 ? 0 : 1, 1, 1};
-    if (auto plan = vector_plan(node, shape, outputs[0].type, bias, request)) return plan;
-    if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
+    if (contains(kHalves, outputs[0].type)) {
+      if (auto plan = vector_plan(node, shape, outputs[0].type, bias, request)) return plan;
+      if (auto plan = thin_matmul(node, shape, outputs[0].type, bias, request)) return plan;
+      return plan_in_f32(*this, node, inputs, outputs, request);
+    }
     return product_plan(node, shape, outputs[0].type, request, bias);
   }
 };
@@ -376,8 +385,11 @@ class Gemm final : public Operator {
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const MatMulShape shape, gemm_shape(node, inputs));
     CONVOY_TRY(const Bias bias, gemm_bias(node, inputs, shape));
-    if (auto plan = vector_plan(node, shape, outputs[0].type, bias, request)) return plan;
-    if (contains(kHalves, outputs[0].type)) return plan_in_f32(*this, node, inputs, outputs, request);
+    if (contains(kHalves, outputs[0].type)) {
+      if (auto plan = vector_plan(node, shape, outputs[0].type, bias, request)) return plan;
+      if (auto plan = thin_matmul(node, shape, outputs[0].type, bias, request)) return plan;
+      return plan_in_f32(*this, node, inputs, outputs, request);
+    }
     return product_plan(node, shape, outputs[0].type, request, bias);
   }
 };
@@ -404,6 +416,8 @@ Result<Product> product_of(const NodeDesc& node, std::span<const Input> inputs) 
 std::unique_ptr<OpPlan> product_plan(const NodeDesc& node, const MatMulShape& shape, DataType type,
                                      const PlanRequest& request, const ProductBias& bias) {
   if (contains(kIntegers, type)) return integer_plan(node, shape, type, bias);
+  if (auto plan = vector_plan(node, shape, type, bias, request)) return plan;
+  if (auto plan = thin_matmul(node, shape, type, bias, request)) return plan;
   if (type == DataType::f32 && !faster_by_panels(shape, request.cpu.isa)) {
     auto plan = onednn_matmul(shape, is_row(bias) ? bias : Bias{}, request.threads);
     if (plan != nullptr) return is_row(bias) ? std::move(plan) : scaled(node, shape, bias, std::move(plan));

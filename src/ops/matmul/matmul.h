@@ -50,6 +50,9 @@ struct ProductBias {
   double alpha = 1, beta = 0;  // beta 0: there is none
 };
 
+// The same product the other way around: columns of c are rows of the transposed b times the transposed a.
+void turn(MatMulShape& shape, ProductBias& bias);
+
 // A MatMul's or Gemm's product, batches merged where they can be; inputs checked by infer(). Error: another operator.
 struct Product {
   MatMulShape shape;

@@ -105,6 +105,42 @@ TEST(Gemm, ByPanels) {
   }
 }
 
+// Few terms a sum, or few columns of a transposed matrix; halves by panels, too.
+TEST(MatMul, ThinProducts) {
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16}) {
+    for (const auto& [m, n, k] :
+         {std::array<std::int64_t, 3>{100, 40, 2}, {300, 7, 5}, {130, 261, 1}, {97, 130, 1}, {4, 33, 3}, {5, 200, 4}}) {
+      const HostTensor a = tensor(type, {2, m, k}, spread(2 * m * k, -1, 1));
+      const double relative = type == DataType::f32 ? 1e-5 : 2e-2;
+      for (const Dims& dims : {Dims{k, n}, Dims{2, k, n}}) {
+        const std::int64_t count = dims.size() == 2 ? k * n : 2 * k * n;
+        expect_as_portable(node_of("MatMul"), {a, tensor(type, dims, spread(count, -1, 1))}, relative, relative);
+      }
+      const HostTensor rows = tensor(type, {m, k}, spread(m * k, -1, 1)),
+                       b = tensor(type, {n, k}, spread(n * k, -1, 1));
+      for (const Dims& bias : {Dims{n}, Dims{m, 1}, Dims{}}) {
+        const HostTensor c = tensor(type, bias, spread(TensorDesc::packed(type, bias).elements(), -1, 1));
+        for (const double alpha : {1.0, 0.5}) {
+          const NodeDesc node = node_of("Gemm", {{"transB", std::int64_t{1}}, {"alpha", alpha}});
+          expect_as_portable(node, {rows, b, c}, relative, relative);
+        }
+      }
+    }
+  }
+  for (const std::int64_t n : {1, 2, 5, 16}) {
+    constexpr std::int64_t kM = 142, kK = 395;
+    const HostTensor a = floats({kK, kM}, spread(kK * kM, -1, 1));
+    for (const std::int64_t back : {0, 1}) {
+      const HostTensor b = floats(back != 0 ? Dims{n, kK} : Dims{kK, n}, spread(n * kK, -1, 1));
+      for (const Dims& bias : {Dims{n}, Dims{kM, 1}}) {
+        const HostTensor c = floats(bias, spread(bias[0], -1, 1));
+        const NodeDesc node = node_of("Gemm", {{"transA", std::int64_t{1}}, {"transB", back}, {"beta", 0.5}});
+        expect_as_portable(node, {a, b, c}, 1e-5, 1e-4);
+      }
+    }
+  }
+}
+
 // Numbers of rows about the bounds of tiles and of what goes by panels: b's rows lie a power of two apart, and not.
 void expect_by_panels(std::int64_t k, std::int64_t n) {
   SCOPED_TRACE(n);

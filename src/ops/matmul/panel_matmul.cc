@@ -22,16 +22,18 @@ struct Buffers {
 template <class T>
 class PanelMatmul {
  public:
-  PanelMatmul(const MatMulShape& shape, const ProductBias& bias, Isa isa)
+  // `turned`: a is the second input.
+  PanelMatmul(const MatMulShape& shape, const ProductBias& bias, bool turned, Isa isa)
       : s_(shape),
         bias_(bias),
+        turned_(turned),
         product_(panel_product<T>(isa)),
         narrow_product_(narrow_panel_product<T>(isa)),
         packing_product_(packing_product<T>(isa)) {}
 
   void operator()(std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) const {
-    const auto* const a = static_cast<const T*>(in[0]);
-    const auto* const b = static_cast<const T*>(in[1]);
+    const auto* const a = static_cast<const T*>(in[turned_ ? 1 : 0]);
+    const auto* const b = static_cast<const T*>(in[turned_ ? 0 : 1]);
     const auto* const added = bias_.beta != 0 ? static_cast<const T*>(in[2]) : nullptr;
     auto* const c = static_cast<T*>(out[0]);
     const bool few = s_.m < kFewRows;
@@ -41,6 +43,8 @@ class PanelMatmul {
     const std::int64_t blocks = s_.m == 0 ? 0 : s_.batches() * row_blocks * column_blocks;
     const std::int64_t cost =
         std::max<std::int64_t>(1, std::min(rows, s_.m)) * kColumns * std::max<std::int64_t>(1, s_.k);
+    // Sums are made in c, unless they still become something else or lie apart there.
+    const bool in_c = bias_.alpha == 1 && s_.c_column == 1 && !few && s_.k > 0;
     parallel_for_thread(context, blocks, cost, [&](std::int64_t begin, std::int64_t end, int thread) {
       Buffers<T>& buffers = static_cast<Buffers<T>*>(context.workspace)[thread];
       for (std::int64_t block = begin; block < end; ++block) {
@@ -48,69 +52,77 @@ class PanelMatmul {
         const std::int64_t height = std::min(rows, s_.m - row), width = std::min(kColumns, s_.n - column);
         const MatMulShape::Offsets at = s_.offsets(block / column_blocks / row_blocks);
         const std::int64_t of_a = at.a + row * s_.a_row, of_b = at.b + column * s_.b_column;
-        const std::int64_t of_c = at.c + row * s_.c_row + column * s_.c_column;
+        T* const to = c + at.c + row * s_.c_row + column * s_.c_column;
         const T* const more = added == nullptr ? nullptr : added + row * bias_.row + column * bias_.column;
-        // Panels that are whole have their sums in c, others in a buffer.
-        const std::int64_t in_c = bias_.alpha == 1 && s_.c_column == 1 && !few ? width / kPanel * kPanel : 0;
-        start(more, height, 0, in_c, c + of_c, s_.c_row);
-        start(more, height, in_c, width, buffers.c, kColumns);
+        const Sums sums = in_c ? Sums{to, s_.c_row} : Sums{buffers.c, width};
+        const bool add = few || s_.k == 0 || (more != nullptr && bias_.alpha == 1);
+        if (add) start(more, height, width, sums);
         if (few) {
-          sum_few(a + of_a, b + of_b, height, width, buffers);
+          sum_few(a + of_a, b + of_b, height, width, sums.first);
         } else {
-          sum(a + of_a, b + of_b, c + of_c, height, width, in_c, s_.n - column, buffers);
+          sum(a + of_a, b + of_b, sums, add, height, width, s_.n - column, buffers);
         }
-        if (in_c < width) finish(buffers.c, more, height, in_c, width, c + of_c);
+        if (!in_c) finish(sums, more, height, width, to);
       }
     });
   }
 
  private:
-  // Sums of columns [begin, end) start with what is added to them, unless they need a factor. Those behind `end` that
-  // fill the last panel are zeros.
-  void start(const T* more, std::int64_t height, std::int64_t begin, std::int64_t end, T* sums,
-             std::int64_t step) const {
-    const std::int64_t panels = (end + kPanel - 1) / kPanel * kPanel;
+  // Rows of sums, `step` elements apart.
+  struct Sums {
+    T* first;
+    std::int64_t step;
+  };
+
+  // Sums start with what is added to them, unless they need a factor.
+  void start(const T* more, std::int64_t height, std::int64_t width, const Sums& sums) const {
     const T beta = static_cast<T>(bias_.beta);
     const bool added = more != nullptr && bias_.alpha == 1;
-    for (std::int64_t i = 0; i < height && begin < end; ++i, sums += step) {
-      std::fill(sums + (added ? end : begin), sums + panels, T(0));
-      if (!added) continue;
+    for (std::int64_t i = 0; i < height; ++i) {
+      T* const to = sums.first + i * sums.step;
+      if (!added) {
+        std::fill_n(to, width, T(0));
+        continue;
+      }
       const T* const row = more + i * bias_.row;
       if (bias_.column == 1) {  // by vectors
-        for (std::int64_t j = begin; j < end; ++j) sums[j] = beta * row[j];
+        for (std::int64_t j = 0; j < width; ++j) to[j] = beta * row[j];
       } else {
-        for (std::int64_t j = begin; j < end; ++j) sums[j] = beta * row[j * bias_.column];
+        for (std::int64_t j = 0; j < width; ++j) to[j] = beta * row[j * bias_.column];
       }
     }
   }
 
-  void finish(const T* sums, const T* more, std::int64_t height, std::int64_t begin, std::int64_t end, T* c) const {
+  void finish(const Sums& sums, const T* more, std::int64_t height, std::int64_t width, T* c) const {
     const T alpha = static_cast<T>(bias_.alpha), beta = static_cast<T>(bias_.beta);
-    for (std::int64_t i = 0; i < height; ++i, sums += kColumns, c += s_.c_row) {
-      if (s_.c_column == 1) {  // by vectors
-        for (std::int64_t j = begin; j < end; ++j) c[j] = alpha * sums[j];
+    const bool added = bias_.alpha != 1 && more != nullptr;
+    for (std::int64_t i = 0; i < height && (alpha != 1 || added); ++i) {
+      T* const row = sums.first + i * sums.step;
+      for (std::int64_t j = 0; j < width; ++j) row[j] *= alpha;
+      if (!added) continue;
+      const T* const from = more + i * bias_.row;
+      if (bias_.column == 1) {  // by vectors
+        for (std::int64_t j = 0; j < width; ++j) row[j] += beta * from[j];
       } else {
-        for (std::int64_t j = begin; j < end; ++j) c[j * s_.c_column] = alpha * sums[j];
+        for (std::int64_t j = 0; j < width; ++j) row[j] += beta * from[j * bias_.column];
       }
-      if (bias_.alpha == 1 || more == nullptr) continue;
-      const T* const row = more + i * bias_.row;
-      if (s_.c_column == 1 && bias_.column == 1) {
-        for (std::int64_t j = begin; j < end; ++j) c[j] += beta * row[j];
-      } else if (s_.c_column == 1 && bias_.column == 0) {
-        const T all = beta * *row;
-        for (std::int64_t j = begin; j < end; ++j) c[j] += all;
+    }
+    for (std::int64_t i = 0; i < height; ++i, c += s_.c_row) {
+      const T* const row = sums.first + i * sums.step;
+      if (s_.c_column == 1) {
+        std::copy_n(row, width, c);
       } else {
-        for (std::int64_t j = begin; j < end; ++j) c[j * s_.c_column] += beta * row[j * bias_.column];
+        for (std::int64_t j = 0; j < width; ++j) c[j * s_.c_column] = row[j];
       }
     }
   }
 
   // `left`: columns of b from its first on, those of later blocks too.
-  void sum(const T* a, const T* b, T* c, std::int64_t height, std::int64_t width, std::int64_t in_c, std::int64_t left,
-           Buffers<T>& buffers) const {
+  void sum(const T* a, const T* b, const Sums& made, bool add, std::int64_t height, std::int64_t width,
+           std::int64_t left, Buffers<T>& buffers) const {
     const T* rows[kRows];
     T* sums[kRows];
-    for (std::int64_t k = 0; k < s_.k; k += kDepth) {
+    for (std::int64_t k = 0; k < s_.k; k += kDepth, add = true) {
       const std::int64_t depth = std::min(kDepth, s_.k - k);
       const T* const from_a = a + k * s_.a_column;
       for (std::int64_t i = 0; i < height; ++i) {
@@ -120,9 +132,7 @@ class PanelMatmul {
       for (std::int64_t first = 0; first < width; first += kPanel) {
         const std::int64_t columns = std::min(kPanel, width - first);
         const T* const from = b + k * s_.b_row + first * s_.b_column;
-        const bool to_c = first < in_c;
-        const std::int64_t step = to_c ? s_.c_row : kColumns;
-        for (std::int64_t i = 0; i < height; ++i) sums[i] = (to_c ? c : buffers.c) + i * step + first;
+        for (std::int64_t i = 0; i < height; ++i) sums[i] = made.first + i * made.step + first;
         if (columns == kPanel && s_.b_column == 1) {
           const T* next = nullptr;
           if (first + 2 * kPanel <= width) {
@@ -132,12 +142,13 @@ class PanelMatmul {
           } else if (k + depth == s_.k && width + kPanel <= left) {
             next = b + width;
           }
-          packing_product_(rows, sums, static_cast<int>(height), from, s_.b_row, buffers.panel, depth, next);
-        } else {
-          const bool narrow = columns <= kNarrowPanel;
-          pack(from, columns, narrow ? kNarrowPanel : kPanel, depth, buffers.panel);
-          (narrow ? narrow_product_ : product_)(rows, sums, static_cast<int>(height), buffers.panel, depth);
+          packing_product_(rows, sums, static_cast<int>(height), from, s_.b_row, buffers.panel, depth, next, add);
+          continue;
         }
+        const bool narrow = columns <= kNarrowPanel;
+        pack(from, columns, narrow ? kNarrowPanel : kPanel, depth, buffers.panel);
+        (narrow ? narrow_product_ : product_)(rows, sums, static_cast<int>(height), buffers.panel, depth,
+                                              {static_cast<int>(columns), add});
       }
     }
   }
@@ -168,11 +179,11 @@ class PanelMatmul {
   }
 
   // b is read in the order in which it lies.
-  void sum_few(const T* a, const T* b, std::int64_t height, std::int64_t width, Buffers<T>& buffers) const {
+  void sum_few(const T* a, const T* b, std::int64_t height, std::int64_t width, T* sums) const {
     constexpr int kSums = 16;
     for (std::int64_t i = 0; i < height; ++i) {
       const T* const row = a + i * s_.a_row;
-      T* const c = buffers.c + i * kColumns;
+      T* const c = sums + i * width;
       if (s_.b_row == 1 && s_.a_column == 1) {
         for (std::int64_t j = 0; j < width; ++j) {
           const T* const column = b + j * s_.b_column;
@@ -202,27 +213,26 @@ class PanelMatmul {
 
   const MatMulShape s_;
   const ProductBias bias_;
+  const bool turned_;
   const PanelProduct<T> product_, narrow_product_;
   const PackingProduct<T> packing_product_;
 };
 
-template <class T>
-std::unique_ptr<OpPlan> plan_in(const NodeDesc& node, const MatMulShape& shape, const ProductBias& bias,
-                                const PlanRequest& request) {
-  const auto run = [multiply = PanelMatmul<T>(shape, bias, request.cpu.isa)](
-                       auto in, auto out, const ExecContext& context) -> Result<void> {
-    multiply(in, out, context);
-    return {};
-  };
-  return make_plan(node, run, sizeof(Buffers<T>) * static_cast<std::size_t>(std::max(1, request.threads)));
-}
-
 }  // namespace
 
-std::unique_ptr<OpPlan> panel_matmul(const NodeDesc& node, const MatMulShape& shape, DataType type,
-                                     const ProductBias& bias, const PlanRequest& request) {
-  return type == DataType::f32 ? plan_in<float>(node, shape, bias, request)
-                               : plan_in<double>(node, shape, bias, request);
+std::unique_ptr<OpPlan> panel_matmul(const NodeDesc& node, MatMulShape shape, DataType type, ProductBias bias,
+                                     const PlanRequest& request) {
+  const bool turned = shape.a_row == 1 && shape.a_column != 1 && shape.n <= kNarrowPanel && shape.n < shape.m;
+  if (turned) turn(shape, bias);
+  const auto plan_in = [&]<class T>(Tag<T>) {
+    const auto run = [multiply = PanelMatmul<T>(shape, bias, turned, request.cpu.isa)](
+                         auto in, auto out, const ExecContext& context) -> Result<void> {
+      multiply(in, out, context);
+      return {};
+    };
+    return make_plan(node, run, sizeof(Buffers<T>) * static_cast<std::size_t>(std::max(1, request.threads)));
+  };
+  return type == DataType::f32 ? plan_in(Tag<float>()) : plan_in(Tag<double>());
 }
 
 }  // namespace convoy::ops

@@ -1,4 +1,5 @@
-// c = alpha * a . b + beta * bias in f32 and f64, b by panels, with vectors: where oneDNN has nothing, or is slower.
+// c = alpha * a . b + beta * bias in f32 and f64, b by panels, with vectors: where oneDNN has nothing, or is
+// slower.
 #pragma once
 
 #include "ops/matmul/matmul.h"
@@ -6,7 +7,7 @@
 namespace convoy::ops {
 
 // `type`: f32 or f64.
-std::unique_ptr<OpPlan> panel_matmul(const NodeDesc& node, const MatMulShape& shape, DataType type,
-                                     const ProductBias& bias, const PlanRequest& request);
+std::unique_ptr<OpPlan> panel_matmul(const NodeDesc& node, MatMulShape shape, DataType type, ProductBias bias,
+                                     const PlanRequest& request);
 
 }  // namespace convoy::ops

@@ -305,7 +305,7 @@ class RecurrentPlan final : public OpPlan {
       for (std::int64_t block = slice.begin; block < slice.end; ++block) {
         for (int i = 0; i < rows.count; ++i) c[i] = rows.c[i] + at(gate, block);
         const std::int64_t panel = slice.direction * panels() + gate * (padded_ / kPanel) + block;
-        product_(rows.a, c, rows.count, packed + panel * depth * kPanel, depth);
+        product_(rows.a, c, rows.count, packed + panel * depth * kPanel, depth, {});
       }
     }
   }
