@@ -67,7 +67,7 @@ MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std
 
 // Short ones only, and where rows are left that threads can share, unless these are so short that one thread is faster.
 void MappedCopy::merge_inner_dims() {
-  constexpr std::int64_t kMostBytes = 512, kLeastRows = 4, kTinyBytes = 16;
+  constexpr std::int64_t kMostBytes = 512, kLeastRows = 4, kTinyBytes = 16, kManyRows = 16, kManyBytes = 4096;
   const auto stays_together = [&] {
     const Dims& inner = offsets_.back();
     for (std::size_t i = 0; i < inner.size(); ++i) {
@@ -81,7 +81,12 @@ void MappedCopy::merge_inner_dims() {
     const std::int64_t rows =
         std::accumulate(dims_.begin(), dims_.end() - 2, std::int64_t{1}, std::multiplies<std::int64_t>());
     const std::int64_t bytes = size * static_cast<std::int64_t>(element_size_);
-    if (!packed || bytes > (rows < kLeastRows ? kTinyBytes : kMostBytes) || !stays_together()) return;
+    if (!packed ||
+        bytes > (rows < kLeastRows  ? kTinyBytes
+                 : rows < kManyRows ? kMostBytes
+                                    : kManyBytes) ||
+        !stays_together())
+      return;
     group_ = size;
     dims_.pop_back();
     strides_.pop_back();
@@ -115,6 +120,7 @@ void MappedCopy::join_short_rows() {
 
 void MappedCopy::find_runs() {
   const Dims& inner = offsets_.back();
+  fills_some_ = std::ranges::any_of(inner, [](std::int64_t offset) { return offset < 0; });
   for (std::int64_t i = 0; i < dims_.back(); ++i) {
     if (!runs_.empty()) {
       Run& run = runs_.back();
@@ -277,7 +283,11 @@ void MappedCopy::copy_row(const T* x, T* line, T fill, const Sixteen& fills) con
   const std::int64_t* const offsets = offsets_.back().data();
   if (runs_.empty() && group_ > 1) return copy_groups(x, offsets, line, fill);
   if (runs_.empty()) {
-    for (std::int64_t i = 0; i < count; ++i) line[i * step] = offsets[i] < 0 ? fill : x[offsets[i]];
+    if (step == 1 && !fills_some_) {
+      for (std::int64_t i = 0; i < count; ++i) line[i] = x[offsets[i]];
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) line[i * step] = offsets[i] < 0 ? fill : x[offsets[i]];
+    }
     return;
   }
   for (const Run& run : runs_) {

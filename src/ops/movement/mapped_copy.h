@@ -48,6 +48,7 @@ class MappedCopy {
   std::vector<Sixteen> fills_;
   int steps_per_block_ = 0;
   std::int64_t repeat_ = 0;  // 2 or 4: the innermost dim takes each of its neighbours so many times
+  bool fills_some_ = false;  // of a row
   std::int64_t rows_ = 1;
 };
 

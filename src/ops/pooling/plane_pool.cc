@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/movement/strided_copy.h"
 #include "ops/pooling/plane_rows.h"
 
 namespace convoy::ops {
@@ -30,6 +31,15 @@ PoolGeometry longest_rows(PoolGeometry geometry) {
   if (std::ranges::all_of(axes, is_one)) return geometry;
   while (is_one(axes[2])) std::ranges::rotate(axes, axes.begin() + 2);
   return geometry;
+}
+
+// Where tap k of output o reads, or its nearest that reads the input.
+std::int64_t place(const PoolAxis& axis, std::int64_t o, std::int64_t k) {
+  return o * axis.stride + std::clamp(k, axis.first_tap(o), axis.last_tap(o) - 1) * axis.dilation - axis.pad;
+}
+
+bool reads(const PoolAxis& axis, std::int64_t o, std::int64_t k) {
+  return k >= axis.first_tap(o) && k < axis.last_tap(o);
 }
 
 // How many taps an average divides by.
@@ -174,7 +184,7 @@ class ShortPlanePooling {
   }
 
   static bool fits(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry) {
-    constexpr std::int64_t kMostTaps = 4096;
+    constexpr std::int64_t kMostTaps = 1 << 14;
     const auto& [depth, height, width] = geometry.axes;
     const std::int64_t most = 2 * rows.lanes - (kind == PoolKind::max ? 0 : 1);  // with room for a 0
     return width.in <= most && width.out <= rows.lanes &&
@@ -196,15 +206,6 @@ class ShortPlanePooling {
   }
 
  private:
-  // Where tap k of output o reads, or its nearest that reads the input.
-  static std::int64_t place(const PoolAxis& axis, std::int64_t o, std::int64_t k) {
-    return o * axis.stride + std::clamp(k, axis.first_tap(o), axis.last_tap(o) - 1) * axis.dilation - axis.pad;
-  }
-
-  static bool reads(const PoolAxis& axis, std::int64_t o, std::int64_t k) {
-    return k >= axis.first_tap(o) && k < axis.last_tap(o);
-  }
-
   const PlaneRows* rows_;
   bool sums_;
   DataType type_;
@@ -213,6 +214,80 @@ class ShortPlanePooling {
   std::vector<std::int64_t> down_;
   std::vector<std::int32_t> along_;
   std::vector<float> down_divisors_, along_divisors_;
+};
+
+// Planes of few outputs a row: where each output's taps lie is a table, as the same for all planes, of which some are
+// taken as one.
+class GatheredPooling {
+ public:
+  GatheredPooling(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry, DataType type,
+                  std::int64_t planes)
+      : rows_(&rows), sums_(kind != PoolKind::max), type_(type), planes_(planes) {
+    const auto& [depth, height, width] = geometry.axes;
+    const std::int64_t in_plane = depth.in * height.in * width.in;
+    outputs_ = depth.out * height.out * width.out;
+    taps_ = taps_of(geometry);
+    together_ = planes_at_once(geometry);
+    in_bytes_ = in_plane * static_cast<std::int64_t>(size_of(type));
+    out_bytes_ = outputs_ * static_cast<std::int64_t>(size_of(type));
+    step_ = (together_ * outputs_ + rows.lanes - 1) / rows.lanes * rows.lanes;
+    index_.assign(static_cast<std::size_t>(taps_ * step_), -1);
+    divisors_.assign(static_cast<std::size_t>(step_), 1);
+    for (std::int64_t o = 0; o < together_ * outputs_; ++o) {
+      const std::int64_t ow = o % width.out, oh = o / width.out % height.out;
+      const std::int64_t od = o / (width.out * height.out) % depth.out, plane = o / outputs_;
+      divisors_[static_cast<std::size_t>(o)] =
+          counted(kind, depth, od) * counted(kind, height, oh) * counted(kind, width, ow);
+      for (std::int64_t tap = 0; tap < taps_; ++tap) {
+        const std::int64_t kw = tap % width.kernel, kh = tap / width.kernel % height.kernel;
+        const std::int64_t kd = tap / (width.kernel * height.kernel);
+        if (sums_ && !(reads(depth, od, kd) && reads(height, oh, kh) && reads(width, ow, kw))) continue;
+        const std::int64_t row = place(depth, od, kd) * height.in + place(height, oh, kh);
+        index_[static_cast<std::size_t>(tap * step_ + o)] =
+            static_cast<std::int32_t>(plane * in_plane + row * width.in + place(width, ow, kw));
+      }
+    }
+  }
+
+  static bool fits(const PoolGeometry& geometry, DataType type) {
+    constexpr std::int64_t kMostTaps = 1 << 14;
+    const auto& [depth, height, width] = geometry.axes;
+    const std::int64_t most = type == DataType::f32 ? 12 : 4;  // taps of a row of outputs
+    for (const PoolAxis& axis : geometry.axes) {
+      if (axis.kernel > most || axis.out > kMostTaps || axis.in > kMostTaps) return false;
+    }
+    const std::int64_t taps = taps_of(geometry);
+    return width.out * taps <= most && height.out * depth.out * width.out * taps <= kMostTaps;
+  }
+
+  void run(const std::byte* x, std::byte* y, const ExecContext& context) const {
+    const std::int64_t groups = (planes_ + together_ - 1) / together_;
+    parallel_for(context, groups, together_ * outputs_ * taps_, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t group = begin; group < end; ++group) {
+        const std::int64_t first = group * together_, count = std::min(together_, planes_ - first) * outputs_;
+        rows_->gathered(sums_, type_, x + first * in_bytes_, index_.data(), taps_, step_, divisors_.data(), count,
+                        y + first * out_bytes_);
+      }
+    });
+  }
+
+ private:
+  static std::int64_t taps_of(const PoolGeometry& geometry) {
+    return geometry.axes[0].kernel * geometry.axes[1].kernel * geometry.axes[2].kernel;
+  }
+  static std::int64_t planes_at_once(const PoolGeometry& geometry) {
+    constexpr std::int64_t kOutputs = 128;
+    std::int64_t outputs = 1;
+    for (const PoolAxis& axis : geometry.axes) outputs *= axis.out;
+    return std::max<std::int64_t>(1, kOutputs / outputs);
+  }
+
+  const PlaneRows* rows_;
+  bool sums_;
+  DataType type_;
+  std::int64_t planes_, outputs_ = 0, taps_ = 0, together_ = 1, in_bytes_ = 0, out_bytes_ = 0, step_ = 0;
+  std::vector<std::int32_t> index_;
+  std::vector<float> divisors_;
 };
 
 template <class Pooling>
@@ -235,8 +310,17 @@ std::unique_ptr<OpPlan> plane_pooling(const NodeDesc& node, PoolKind kind, const
   if (x.type != DataType::f32 && !contains(kHalves, x.type)) return nullptr;
   if (!x.is_packed(Layout::nchw) || !y.is_packed(Layout::nchw) || y.elements() == 0) return nullptr;
   if (!std::ranges::all_of(given.axes, reads_always)) return nullptr;
+  const bool takes_single = std::ranges::all_of(given.axes, [](const PoolAxis& axis) { return axis.kernel == 1; });
+  if (takes_single && kind != PoolKind::max) {  // a maximum passes over a NaN
+    Dims steps = x.strides;
+    for (int d = 2; d < x.rank(); ++d) steps[d] *= given.axes[3 - given.spatial_dims + d - 2].stride;
+    return plan_of_copy(node, StridedCopy(size_of(x.type), y.dims, steps, y.strides));
+  }
   const PoolGeometry geometry = longest_rows(given);
   const std::int64_t planes = x.dims[0] * x.dims[1];
+  if (GatheredPooling::fits(geometry, x.type)) {
+    return plan_of(node, GatheredPooling(*rows, kind, geometry, x.type, planes), 0);
+  }
   if (ShortPlanePooling::fits(*rows, kind, geometry)) {
     return plan_of(node, ShortPlanePooling(*rows, kind, geometry, x.type, planes), 0);
   }

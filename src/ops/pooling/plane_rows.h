@@ -32,6 +32,10 @@ struct PlaneRows {
     const float *down_divisors, *along_divisors;
   };
   void (*short_plane)(bool sums, DataType type, const ShortPlane& plane, const void* x, void* y);
+  // y[o] = the largest or the sum of x[index[k * step + o]] over k < taps, for o < count; `step` is a multiple of
+  // lanes. For sums a negative index is no tap, and y[o] is divided by divisors[o].
+  void (*gathered)(bool sums, DataType type, const void* x, const std::int32_t* index, std::int64_t taps,
+                   std::int64_t step, const float* divisors, std::int64_t count, void* y);
   int lanes;
 };
 

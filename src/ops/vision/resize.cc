@@ -1,5 +1,4 @@
-// Resize and Upsample. Nearest is an index map a dim; linear and cubic are separable: one pass an axis, those that
-// shrink first.
+// Resize and Upsample. Nearest is an index map a dim; linear and cubic are separable: one pass an axis.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -169,15 +168,9 @@ std::unique_ptr<OpPlan> passes_plan(const NodeDesc& node, const ResizeRequest& r
   std::vector<int> order(x.rank());  // dims as they lie in memory
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return y.strides[a] > y.strides[b]; });
-  std::vector<std::size_t> resized;
   std::vector<ResizeAxis> axes;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    axes.push_back(request.axes[order[i]]);
-    if (!axes[i].is_identity(request.method)) resized.push_back(i);
-  }
-  std::stable_sort(resized.begin(), resized.end(),
-                   [&](std::size_t a, std::size_t b) { return axes[a].scale < axes[b].scale; });
-  const ResizePasses<C> passes(request.method, axes, resized, x.type, plan_request.threads);
+  for (const int d : order) axes.push_back(request.axes[d]);
+  const ResizePasses<C> passes(request.method, axes, x.type, plan_request.threads);
   return make_plan(
       node,
       [passes, functions = row_functions(plan_request.cpu.isa)](auto in, auto out,

@@ -1,7 +1,10 @@
 #include "ops/vision/resize_passes.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "ops/rows.h"
 
@@ -52,16 +55,15 @@ void weighted_pair(bool vectors, const C* a, C a_weight, const C* b, C b_weight,
 }  // namespace
 
 template <class C>
-ResizePass<C>::ResizePass(const ResizeMethod& method, const ResizeAxis& axis, std::int64_t outer_count,
-                          std::int64_t inner_count)
+ResizePass<C>::ResizePass(const ResizeTaps& made, std::int64_t outer_count, std::int64_t in_count,
+                          std::int64_t out_count, std::int64_t inner_count, double extrapolation_value)
     : outer(outer_count),
-      in(axis.in),
-      out(axis.out),
+      in(in_count),
+      out(out_count),
       inner(inner_count),
-      extrapolation(static_cast<C>(method.extrapolation)) {
-  const ResizeTaps made = resize_taps(method, axis);
-  taps = made.taps;
-  extrapolated = made.extrapolated;
+      taps(made.taps),
+      extrapolated(made.extrapolated),
+      extrapolation(static_cast<C>(extrapolation_value)) {
   index.resize(taps * out);
   weight.resize(taps * out);
   for (std::int64_t o = 0; o < out; ++o) {
@@ -149,21 +151,84 @@ void ResizePass<C>::expand(bool vectors, const C* x, C* y) const {
   }
 }
 
+namespace {
+
+// A dim, or several as one. Without taps it stays as it is.
+struct Resized {
+  std::int64_t in, out;
+  ResizeTaps taps;
+
+  bool stays() const { return taps.taps == 0; }
+  double scale() const { return static_cast<double>(out) / static_cast<double>(in); }
+};
+
+// Two neighbours as one, whose taps are pairs of theirs.
+Resized joined(Resized a, Resized b) {
+  Resized both{a.in * b.in, a.out * b.out, {}};
+  if (a.stays() && b.stays()) return both;
+  for (Resized* each : {&a, &b}) {
+    if (!each->stays()) continue;
+    each->taps.taps = 1;
+    each->taps.weight.assign(static_cast<std::size_t>(each->out), 1.0);
+    each->taps.index.resize(static_cast<std::size_t>(each->out));
+    std::iota(each->taps.index.begin(), each->taps.index.end(), 0);
+  }
+  both.taps.taps = a.taps.taps * b.taps.taps;
+  for (std::int64_t o = 0; o < both.out; ++o) {
+    const std::int64_t of_a = o / b.out, of_b = o % b.out;
+    const auto is_extrapolated = [](const Resized& each, std::int64_t at) {
+      return !each.taps.extrapolated.empty() && each.taps.extrapolated[static_cast<std::size_t>(at)];
+    };
+    if (is_extrapolated(a, of_a) || is_extrapolated(b, of_b)) {
+      both.taps.extrapolated.resize(static_cast<std::size_t>(both.out));
+      both.taps.extrapolated[static_cast<std::size_t>(o)] = true;
+    }
+    for (std::int64_t t = 0; t < both.taps.taps; ++t) {
+      const auto tap_a = static_cast<std::size_t>(of_a * a.taps.taps + t / b.taps.taps);
+      const auto tap_b = static_cast<std::size_t>(of_b * b.taps.taps + t % b.taps.taps);
+      both.taps.index.push_back(a.taps.index[tap_a] * b.in + b.taps.index[tap_b]);
+      both.taps.weight.push_back(a.taps.weight[tap_a] * b.taps.weight[tap_b]);
+    }
+  }
+  return both;
+}
+
+// Rows of few elements take longer to find than to make.
+bool joins(const Resized& a, const Resized& b) {
+  constexpr std::int64_t kFew = 8, kMostTaps = 4, kMost = 4096;
+  const std::int64_t taps = std::max<std::int64_t>(a.taps.taps, 1) * std::max<std::int64_t>(b.taps.taps, 1);
+  return b.out < kFew && taps <= kMostTaps && a.in * b.in <= kMost && a.out * b.out <= kMost;
+}
+
+}  // namespace
+
 template <class C>
-ResizePasses<C>::ResizePasses(const ResizeMethod& method, const std::vector<ResizeAxis>& axes,
-                              const std::vector<std::size_t>& order, DataType type, int threads)
+ResizePasses<C>::ResizePasses(const ResizeMethod& method, const std::vector<ResizeAxis>& axes, DataType type,
+                              int threads)
     : type_(type), elements_(1), threads_(threads) {
-  Dims sizes;
+  std::vector<Resized> dims;
   for (const ResizeAxis& axis : axes) {
-    sizes.push_back(axis.in);
+    dims.push_back({axis.in, axis.out, axis.is_identity(method) ? ResizeTaps() : resize_taps(method, axis)});
     elements_ *= axis.in;
   }
+  while (dims.size() > 1 && joins(dims[dims.size() - 2], dims.back())) {
+    Resized last = std::move(dims.back());
+    dims.pop_back();
+    dims.back() = joined(std::move(dims.back()), std::move(last));
+  }
+  std::vector<std::size_t> order;
+  Dims sizes;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (!dims[i].stays()) order.push_back(i);
+    sizes.push_back(dims[i].in);
+  }
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return dims[i].scale(); });
   for (const std::size_t i : order) {
     std::int64_t outer = 1, inner = 1;
     for (std::size_t k = 0; k < i; ++k) outer *= sizes[k];
     for (std::size_t k = i + 1; k < sizes.size(); ++k) inner *= sizes[k];
-    passes_.emplace_back(method, axes[i], outer, inner);
-    sizes[i] = axes[i].out;
+    passes_.emplace_back(dims[i].taps, outer, dims[i].in, dims[i].out, inner, method.extrapolation);
+    sizes[i] = dims[i].out;
   }
   for (std::size_t i = 0; i < passes_.size(); ++i) {
     const ResizePass<C>& pass = passes_[i];

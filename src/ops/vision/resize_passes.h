@@ -1,5 +1,5 @@
-// Linear and cubic Resize: one pass an axis, rows at a time. Two passes over neighbouring dims are one step (a row of
-// the first is a line of the second), so that an image is read and written once.
+// Linear and cubic Resize: one pass an axis, those that shrink first, rows at a time. Two passes over neighbouring dims
+// are one step (a row of the first is a line of the second), so that an image is read and written once.
 #pragma once
 
 #include <vector>
@@ -25,7 +25,8 @@ struct ResizePass {
   std::vector<bool> extrapolated;   // by output; empty: none
   C extrapolation;
 
-  ResizePass(const ResizeMethod& method, const ResizeAxis& axis, std::int64_t outer, std::int64_t inner);
+  ResizePass(const ResizeTaps& made, std::int64_t outer, std::int64_t in, std::int64_t out, std::int64_t inner,
+             double extrapolation);
 
   // One output of all `inner` elements: number `unit` of outer * out.
   template <class T>
@@ -46,9 +47,8 @@ struct ResizePass {
 template <class C>
 class ResizePasses {
  public:
-  // In the order of `axes`, which are dims of x in memory order with an axis each: `order[i]` of them is passed i-th.
-  ResizePasses(const ResizeMethod& method, const std::vector<ResizeAxis>& axes, const std::vector<std::size_t>& order,
-               DataType type, int threads);
+  // `axes`: of the dims of x in memory order.
+  ResizePasses(const ResizeMethod& method, const std::vector<ResizeAxis>& axes, DataType type, int threads);
 
   std::size_t workspace_bytes() const;
   // `functions`: null where there are no vectors.
