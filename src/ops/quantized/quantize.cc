@@ -4,10 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <tuple>
 
 #include "ops/math_types.h"
@@ -41,7 +44,8 @@ DataType read_as(DataType type) {
 struct Part {
   BroadcastLoop loop;
   std::int64_t y, x, parameter;
-  std::int64_t repeated = 0;  // how many parameters, where each row of a packed tensor has the same, one an element
+  // Of a packed tensor `number` parameters take turns, each for `each` neighbours; 0: not so.
+  std::int64_t number = 0, each = 0;
 };
 
 Result<int> axis_of(const NodeDesc& node, int rank) {
@@ -88,9 +92,12 @@ Result<std::vector<Part>> parts_of(const NodeDesc& node, std::span<const Input> 
       CONVOY_TRY(const int axis, axis_of(node, x.rank()));
       parameter.strides[axis] = 1;
     }
-    const bool rows =
-        x.rank() > 0 && parameter.strides.back() == 1 && x.is_packed(Layout::nchw) && y.is_packed(Layout::nchw);
-    parts.push_back({BroadcastLoop({y, x, parameter}), 0, 0, 0, rows ? x.dims.back() : 0});
+    Part& part = parts.emplace_back(Part{BroadcastLoop({y, x, parameter}), 0, 0, 0});
+    const auto axis = std::ranges::find(parameter.strides, 1) - parameter.strides.begin();
+    if (axis < x.rank() && x.is_packed(Layout::nchw) && y.is_packed(Layout::nchw)) {
+      part.number = x.dims[static_cast<std::size_t>(axis)];
+      part.each = std::accumulate(x.dims.begin() + axis + 1, x.dims.end(), std::int64_t{1}, std::multiplies<>());
+    }
     return parts;
   }
   CONVOY_TRY(const int axis, axis_of(node, x.rank()));
@@ -105,14 +112,6 @@ Result<std::vector<Part>> parts_of(const NodeDesc& node, std::span<const Input> 
   return parts;
 }
 
-double parameter_at(DataType type, const void* data, std::int64_t at) {
-  if (data == nullptr) return 0;
-  if (type == DataType::f32) return static_cast<const float*>(data)[at];
-  if (type == DataType::u8) return static_cast<const std::uint8_t*>(data)[at];
-  if (type == DataType::s8) return static_cast<const std::int8_t*>(data)[at];
-  return load_as_double(type, data, at);
-}
-
 template <class Q, class C>
 Q quantize(C value, C scale, C zero, bool saturate) {
   if constexpr (is_small_float<Q>) {
@@ -125,7 +124,21 @@ Q quantize(C value, C scale, C zero, bool saturate) {
 // `count` parameters from element `at` on, `stride` apart.
 template <class C>
 void read_parameters(DataType type, const void* data, std::int64_t at, std::int64_t stride, std::int64_t count, C* to) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<C>(parameter_at(type, data, at + i * stride));
+  const auto read = [&]<class T>(Tag<T>) {
+    const T* const from = static_cast<const T*>(data) + at;
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<C>(from[i * stride]);
+  };
+  if (data == nullptr) {
+    std::fill_n(to, count, C{});
+  } else if (type == DataType::f32) {
+    read(Tag<float>());
+  } else if (type == DataType::u8) {
+    read(Tag<std::uint8_t>());
+  } else if (type == DataType::s8) {
+    read(Tag<std::int8_t>());
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<C>(load_as_double(type, data, at + i * stride));
+  }
 }
 
 // A run of elements a chunk at a time, with the scales and zero points that go with them: one of each where they have
@@ -157,9 +170,76 @@ struct Run {
 };
 constexpr std::int64_t kShortWithParameters = 16;
 
-// Rows of few elements that follow one another, each with the same parameters, one an element: they are read and
-// repeated once, not for each row.
-bool repeats(const Part& part) { return part.repeated > 1 && part.repeated <= kShortWithParameters; }
+// Parameters for a chunk of elements. One may be stored for some elements behind it, too.
+template <class C>
+using Parameters = std::array<C, kRowChunk + kShortWithParameters>;
+
+// to[i] = from[i / each], each <= kShortWithParameters.
+template <class C>
+void spread(const C* from, std::int64_t count, std::int64_t each, C* to) {
+  const auto by = [&]<std::int64_t kStored>() {
+    for (std::int64_t i = 0; i < count; ++i) std::fill_n(to + i * each, kStored, from[i]);
+  };
+  each <= 4 ? by.template operator()<4>() : by.template operator()<kShortWithParameters>();
+}
+
+// Whether parameters take turns so soon that they are spread: one for each element.
+bool takes_short_turns(const Part& part, std::int64_t short_run) {
+  if (part.number <= 1 || part.each == 0) return false;
+  return part.each == 1 ? part.number <= kShortWithParameters : part.each <= short_run;
+}
+
+// Calls body(first, n, scale, zero) for all elements of a part whose parameters take longer turns, with the one scale
+// and zero point that go with them.
+template <class C, class Body>
+void each_long_turn(const Part& part, std::span<const C> scales, std::span<const C> zeros, std::int64_t cost,
+                    const ExecContext& context, const Body& body) {
+  parallel_for(context, part.loop.elements() / part.each, cost * part.each, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; ++at) {
+      const auto turn = static_cast<std::size_t>(at % part.number);
+      for (std::int64_t start = 0; start < part.each; start += kRowChunk) {
+        body(at * part.each + start, std::min(kRowChunk, part.each - start), &scales[turn], &zeros[turn]);
+      }
+    }
+  });
+}
+
+// Calls body(first, n, scale, zero) for all elements of such a part, with a scale and a zero point for each;
+// read(first, n, scale, zero) gets parameters that follow one another.
+template <class C, class Read, class Body>
+void each_turn(const Part& part, std::int64_t cost, const ExecContext& context, const Read& read, const Body& body) {
+  const std::int64_t each = part.each, number = part.number, turn = number * each;
+  Parameters<C> scales, zeros;
+  const std::int64_t turns = kRowChunk / turn;
+  if (turns > 0) {
+    std::array<C, kRowChunk> few_scales, few_zeros;
+    read(0, number, few_scales.data(), few_zeros.data());
+    spread(few_scales.data(), number, each, scales.data());
+    spread(few_zeros.data(), number, each, zeros.data());
+    for (std::int64_t i = turn; i < turns * turn; ++i) {
+      scales[i] = scales[i - turn];
+      zeros[i] = zeros[i - turn];
+    }
+  }
+  parallel_for(context, part.loop.elements() / each, cost * each, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end;) {
+      if (turns > 0 && at % number == 0 && end - at >= number) {
+        const std::int64_t some = std::min(turns, (end - at) / number) * number;
+        body(at * each, some * each, scales.data(), zeros.data());
+        at += some;
+        continue;
+      }
+      const std::int64_t some = std::min({kRowChunk / each, end - at, number - at % number});
+      std::array<C, kRowChunk> few_scales, few_zeros;
+      Parameters<C> own_scales, own_zeros;
+      read(at % number, some, few_scales.data(), few_zeros.data());
+      spread(few_scales.data(), some, each, own_scales.data());
+      spread(few_zeros.data(), some, each, own_zeros.data());
+      body(at * each, some * each, own_scales.data(), own_zeros.data());
+      at += some;
+    }
+  });
+}
 
 // Calls body(Run) until all elements had theirs. Short runs with a parameter each that follow one another are one, with
 // a parameter for each element.
@@ -172,22 +252,26 @@ void each_run(const std::vector<Part>& parts, std::size_t x_bytes, std::size_t y
   auto* y = static_cast<std::byte*>(out);
   const auto x_size = static_cast<std::int64_t>(x_bytes), y_size = static_cast<std::int64_t>(y_bytes);
   for (const Part& part : parts) {
-    if (repeats(part)) {
-      parallel_for(context, part.loop.elements() / part.repeated, cost * part.repeated,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     const std::int64_t chunk = kRowChunk / part.repeated * part.repeated;
-                     std::array<C, kRowChunk> scale, zero;
-                     read_parameters(scale_type, in[1], 0, 1, part.repeated, scale.data());
-                     read_parameters(zero_type, zeros, 0, 1, part.repeated, zero.data());
-                     for (std::int64_t i = part.repeated; i < chunk; ++i) {
-                       scale[i] = scale[i - part.repeated];
-                       zero[i] = zero[i - part.repeated];
-                     }
-                     for (std::int64_t at = begin * part.repeated; at < end * part.repeated; at += chunk) {
-                       const std::int64_t n = std::min(chunk, end * part.repeated - at);
-                       body({x + at * x_size, 1, y + at * y_size, 1, n, scale.data(), zero.data(), 1});
-                     }
-                   });
+    if (takes_short_turns(part, short_run)) {
+      each_turn<C>(
+          part, cost, context,
+          [&](std::int64_t first, std::int64_t n, C* scale, C* zero) {
+            read_parameters(scale_type, in[1], first, 1, n, scale);
+            read_parameters(zero_type, zeros, first, 1, n, zero);
+          },
+          [&](std::int64_t first, std::int64_t n, const C* scale, const C* zero) {
+            body({x + first * x_size, 1, y + first * y_size, 1, n, scale, zero, 1});
+          });
+      continue;
+    }
+    if (part.each > 1 && part.number > 0 && part.number <= kRowChunk) {
+      std::array<C, kRowChunk> scale, zero;
+      read_parameters(scale_type, in[1], 0, 1, part.number, scale.data());
+      read_parameters(zero_type, zeros, 0, 1, part.number, zero.data());
+      each_long_turn<C>(part, scale, zero, cost, context,
+                        [&](std::int64_t first, std::int64_t n, const C* one_scale, const C* one_zero) {
+                          body({x + first * x_size, 1, y + first * y_size, 1, n, one_scale, one_zero, 0});
+                        });
       continue;
     }
     const std::int64_t ys = part.loop.inner_stride(0), xs = part.loop.inner_stride(1);
@@ -461,7 +545,9 @@ Result<void> check_one_tensor(const NodeDesc& node, std::span<const Input> input
 
 Quantizer read_quantizer(std::span<const void* const> in, int scale, int zero, DataType type) {
   const void* zero_point = zero < static_cast<int>(in.size()) ? in[zero] : nullptr;
-  return {*static_cast<const float*>(in[scale]), static_cast<float>(parameter_at(type, zero_point, 0))};
+  float zero_value;
+  read_parameters(type, zero_point, 0, 1, 1, &zero_value);
+  return {*static_cast<const float*>(in[scale]), zero_value};
 }
 
 namespace {
