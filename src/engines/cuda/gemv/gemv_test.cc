@@ -33,7 +33,7 @@ TEST(GemvEngine, SaysWhatItRefuses) {
                            {{"fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x3x3,nhwc:y=f16,1x32x8x8,nhwc:pad=1x1",
                              "w.dims=32x32x3x3: this engine takes filters of one pixel"},
                             {"fprop:x=f16,1x32x8x8,nhwc:w=f16,32x32x1x1,nhwc:y=f16,1x32x4x4,nhwc:stride=2x2",
-                             "stride=2x2: this engine takes 1"},
+                             "stride=2x2: this engine takes stride 1 only"},
                             {"fprop:x=f16,32x32x56x56,nhwc:w=f16,32x32x1x1,nhwc:y=f16,32x32x56x56,nhwc",
                              "100352 pixels and 32 channels: this engine takes fewer"},
                             {"fprop:x=f16,1x64x1x1,nhwc:w=f16,64x32x1x1,nhwc:y=f16,1x64x1x1,nhwc:groups=2"}});
