@@ -8,6 +8,7 @@
 #include "overlap.cuh"
 #include "problem.h"
 #include "ptx.cuh"
+#include "quad.cuh"
 #include "types.cuh"
 #define WGMMA_N 96  // columns, below
 #include "wgmma.cuh"
@@ -31,20 +32,6 @@ constexpr int filters_bytes = TAPS_H * TAPS_W * units * filter_unit_bytes;
 constexpr int pieces =
     (halo_h * halo_w * units + threads - 1) / threads;  // of 16 bytes that a thread copies of a plane
 static_assert(units == 2 || units == 4 || units == 8, "no such skew");
-
-// Lane t of four has channels 2t and 2t + 1 of each 8; afterwards it has all of the t-th 8.
-__device__ __forceinline__ void transpose_quad(unsigned (&words)[4]) {
-#pragma unroll
-  for (int apart = 1; apart <= 2; apart *= 2) {
-    const bool upper = (threadIdx.x & apart) != 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if ((i & apart) != 0) continue;
-      const unsigned got = __shfl_xor_sync(0xffffffffu, upper ? words[i] : words[i + apart], apart);
-      (upper ? words[i] : words[i + apart]) = got;
-    }
-  }
-}
 
 }  // namespace
 

@@ -34,7 +34,7 @@ TEST(StemKernels, AreRightOnTheProcessor) {
   testing::expect_right_on_the_processor(stem_engine(), texts, 8);
 }
 
-TEST(StemTiles, AConfigurationSaysAllOfATile) { testing::expect_tiles(stem_engine(), kProblems[0], 6); }
+TEST(StemTiles, AConfigurationSaysAllOfATile) { testing::expect_tiles(stem_engine(), kProblems[0], 8); }
 
 TEST(StemEngine, RefusesWhatItsWindowsDontHold) {
   testing::expect_refusals(stem_engine(), kProblems,
