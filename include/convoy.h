@@ -122,7 +122,8 @@ typedef struct convoy_options {
   const char* how;
   const char* plan;      /* text of a plan file, obeyed in place of choosing; null: none */
   int32_t lenient_plan;  /* what does not fit it: 0 an error that names the line, 1 chosen again */
-  const char* precision; /* "bf16" or "f16": what nodes of f32 run in instead, wherever an engine can; null: "f32" */
+  const char* precision; /* "bf16" or "f16": what nodes of f32 run in instead, wherever an engine can; "tf32": as
+                            math="tf32"; null: "f32" */
   /* What the memory of activations and weights is to be; with how = "global" only. */
   int64_t activation_limit; /* bytes; -1: none. CONVOY_UNSUPPORTED where no plan keeps to it; convoy_error() says how
                              * many the least needs */
@@ -391,7 +392,7 @@ void convoy_session_destroy(convoy_session* session);
 convoy_status convoy_network_plan(const convoy_network* network, const convoy_shape* shapes, size_t shape_count,
                                   const convoy_options* options, convoy_text_callback callback, void* user);
 
-/* The same with as much of the network in options->precision, "bf16" or "f16", as leaves its outputs within
+/* The same with as much of the network in options->precision, "bf16", "f16" or "tf32", as leaves its outputs within
  * `max_error`: of each floating output the L2 norm of the difference to the one in f32, over the L2 norm of the latter,
  * as it was measured on `inputs` (as for convoy_session_execute). Layouts are those of how = "global". Nodes are run in
  * the narrow type one by one, for options->budget_seconds (0: no limit): what that does not reach stays f32. */

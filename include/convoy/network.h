@@ -61,9 +61,10 @@ struct NetworkOptions {
   // can; with how = "global" and "local" those that are faster so. Weights are rounded when the network is prepared,
   // sums are f32.
   DataType precision = DataType::f32;
-  // By node (its line in a plan): what running it in `precision`, and nothing else, adds to the outputs' relative
-  // error. Empty: it does not matter. Else those not listed stay f32, and with how = "global" the errors' squares add
-  // up to error_limit's at most.
+  // By node (its line in a plan, whichever fusions that undoes): what running it in `precision`, and nothing else, adds
+  // to the outputs' relative error; with precision = f32 of convolutions, what `math` adds. Empty: it does not matter.
+  // Else those not listed stay f32, strictly, and with how = "global" the errors' squares add up to error_limit's at
+  // most.
   std::map<std::string, double> precision_errors;
   double error_limit = 0;
   // How nodes get their layouts (docs/plans.md): "greedy", "global", "local", or one layout wherever a node can work in

@@ -15,11 +15,12 @@
 //   convert  "fire2/out"    -                          f32,nhwc -> f32,nchw  74us predicted
 //
 // A line a node: what it is; the names of the ONNX nodes that it computes; what a convolution runs on, an operator's
-// name; types and layouts of the activations it reads and writes; what it costs, and how that is known. Costs are not
-// obeyed. With `parts` (BatchParts; no line: the whole batch) the lines are those of a part, and the header is the
-// network's still. With `device` (no line: the processor) it is for a network at home on such a GPU. `relabel` is an
-// operator that costs nothing, since its output is its input's bytes under another description, and `inplace` a Concat
-// or Split of parts that lie where the whole has them. '#' begins a comment.
+// name; types and layouts of the activations it reads and writes; `math=strict` of a convolution that gives up nothing
+// of f32 though the header's math allows it; what it costs, and how that is known. Costs are not obeyed. With `parts`
+// (BatchParts; no line: the whole batch) the lines are those of a part, and the header is the network's still. With
+// `device` (no line: the processor) it is for a network at home on such a GPU. `relabel` is an operator that costs
+// nothing, since its output is its input's bytes under another description, and `inplace` a Concat or Split of parts
+// that lie where the whole has them. '#' begins a comment.
 #pragma once
 
 #include <cstdint>
@@ -73,6 +74,7 @@ struct NetworkPlanLine {
   std::string runs_on;            // a candidate, an operator's name, "-"
   std::string from, to;           // "f32,nchw"; "-" where no activation is read, or written
   bool one_thread = false;        // "threads=1", where the header has more
+  bool strict = false;            // "math=strict", where the header allows less: a convolution that keeps all of f32
   std::optional<Cost> cost = {};  // nothing: "- -"
   int number = 0;                 // in the file that it was read from, from 1; 0: in none
 };

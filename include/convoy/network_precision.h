@@ -23,7 +23,7 @@ struct NarrowedNode {
 };
 
 struct PrecisionChoice {
-  NetworkPlan plan;
+  NetworkPlan plan;                 // its remarks say the errors, too
   double error = 0;                 // measured, of this plan on the inputs
   double predicted_seconds = 0;     // of its lines together
   double f32_seconds = 0;           // those of the plan with everything in f32
@@ -34,12 +34,14 @@ struct PrecisionChoice {
   std::vector<std::string> remarks;
 };
 
-// The plan of the least predicted time, of all layouts and of f32 and options.precision (bf16 or f16) at each node,
-// whose outputs differ from the f32 network's by at most `max_error` on every one of `inputs` (at least one). Errors of
-// nodes are measured one at a time, and taken to add up as squares; the whole is run, and its limit made narrower or
-// wider until what was measured is within max_error, and near it. Within options.selection.budget_seconds (0: no
-// limit), those nodes first that gain most: nodes that it does not reach stay f32. Errors: those of prepare and run;
-// invalid_argument where precision is f32; unsupported with a limit on memory.
+// The plan of the least predicted time, of all layouts and of strict f32 and options.precision (bf16 or f16) at each
+// node, whose outputs differ from the f32 network's by at most `max_error` on every one of `inputs` (at least one).
+// With precision = f32 and options.math = tf32 each convolution is strict or computed so. Where the network's home is a
+// GPU, so are both runs. Errors of nodes are measured one at a time, and taken to add up as squares; the whole is run,
+// and its limit made narrower or wider until what was measured is within max_error, and near it. Within
+// options.selection.budget_seconds (0: no limit), those nodes first that gain most: nodes that it does not reach stay
+// f32. Errors: those of prepare and run; invalid_argument where precision is f32 and math strict, and where neither is;
+// unsupported with a limit on memory.
 Result<PrecisionChoice> choose_precision(const Network& network, std::span<const NetworkInputs> inputs,
                                          const NetworkOptions& options, double max_error,
                                          const NetworkTuningProgress& progress = {});

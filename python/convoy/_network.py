@@ -165,7 +165,7 @@ class Network:
                 with what restricts engines
     plan        text of a plan file (`plan()` makes one), obeyed in place of choosing; with lenient_plan what does not fit
                 is chosen again, and the session's warnings say so, else it is an error that names the line
-    precision   what nodes of f32 run in instead, wherever an engine can: "bf16", "f16"; None: f32
+    precision   what nodes of f32 run in instead, wherever an engine can: "bf16", "f16", or "tf32", as math="tf32"; None: f32
     activation_limit, weight_limit, objective
                 with how="global": bytes that activations may take at once; bytes of weights, packed for their engines, and
                 other constants; "memory": as few bytes of activations as possible, and then the least time, "energy", or
@@ -243,7 +243,7 @@ class Network:
     def plan(self, shapes: Shapes = None, *, inputs: Optional[Mapping[str, Any]] = None, max_error: Optional[float] = None) -> NetworkPlan:
         """What preparing it for these sizes decides, as a plan file's text (docs/plans.md), whose `steps` are its lines as values.
 
-        With `max_error`, of a network with precision="bf16" or "f16": as much of it in that type as leaves its outputs on `inputs`
+        With `max_error`, of a network with precision="bf16", "f16" or "tf32": as much of it in that type as leaves its outputs on `inputs`
         within that share of those in f32 (docs/plans.md, narrower types). The sizes are those of `inputs`.
         """
         found: List[str] = []

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "capi/caller_team.h"
@@ -149,9 +150,12 @@ Result<NetworkOptions> read_network_options(const convoy_options* options, Use u
     made.plan = std::move(*plan);
   }
   made.lenient_plan = given.lenient_plan != 0;
-  if (given.precision != nullptr) {
+  if (given.precision != nullptr && std::string_view(given.precision) == "tf32") {
+    made.math = std::max(made.math, MathMode::tf32);
+  } else if (given.precision != nullptr) {
     const auto type = parse_data_type(given.precision);
-    if (!type.ok()) return invalid(fmt::format("precision='{}' is not one of f32, bf16, f16", given.precision));
+    const bool known = type.ok() && (*type == DataType::f32 || *type == DataType::bf16 || *type == DataType::f16);
+    if (!known) return invalid(fmt::format("precision='{}' is not one of f32, tf32, bf16, f16", given.precision));
     made.precision = *type;
   }
   if (given.batch_parts != nullptr) {

@@ -346,7 +346,7 @@ TEST_F(CNetwork, OptionsDecide) {
   for (const char* wrong : {"half", "s8"}) {
     options.precision = wrong;
     EXPECT_EQ(prepare(&options), CONVOY_INVALID_ARGUMENT);
-    EXPECT_EQ(convoy_error(), "precision='" + std::string(wrong) + "' is not one of f32, bf16, f16");
+    EXPECT_EQ(convoy_error(), "precision='" + std::string(wrong) + "' is not one of f32, tf32, bf16, f16");
   }
   options.precision = "bf16";  // where no engine runs it, it stays f32
   ASSERT_EQ(prepare(&options), CONVOY_OK) << convoy_error();

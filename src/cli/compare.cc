@@ -67,7 +67,7 @@ Json to_json(const std::string& name, DataType precision, const network::Timed& 
 
 Result<int> compare(const Program& program, const CompareFlags& flags) {
   CONVOY_TRY(NetworkOptions options, planning_options(program));
-  CONVOY_TRY(options.precision, parse_precision(flags.precision));
+  CONVOY_CHECK(apply_precision(flags.precision, options));
   if (const std::string flag = given_flag(flags.memory, options);
       !flag.empty() && !is_global(flags.a) && !is_global(flags.b)) {
     return Error{ErrorCode::invalid_argument, flag + " is for \"global\", which neither side is"};

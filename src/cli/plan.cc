@@ -36,8 +36,8 @@ Result<Batch> read_batch(const Network& network, const InputReader& reader, std:
 // Mixed types, within an error of the outputs.
 Result<NetworkPlan> plan_within(const Program& program, const PlanCommandFlags& flags, const Network& network,
                                 const NetworkOptions& options) {
-  if (options.precision == DataType::f32) {
-    return Error{ErrorCode::invalid_argument, "--max-error: it needs --precision bf16 or f16"};
+  if (options.precision == DataType::f32 && options.math == MathMode::strict) {
+    return Error{ErrorCode::invalid_argument, "--max-error: it needs --precision bf16, f16 or tf32"};
   }
   if (!flags.plan.plan_file.empty() || (options.how != "global" && flags.plan.how != PlanFlags().how)) {
     return Error{ErrorCode::invalid_argument, "--max-error: it needs --how global, without --plan"};
@@ -57,16 +57,12 @@ Result<NetworkPlan> plan_within(const Program& program, const PlanCommandFlags& 
   bar.finish();
   if (!choice.ok()) return choice.error().within("--max-error");
   for (const std::string& remark : choice->remarks) program.note(remark);
-  program.note(fmt::format("{} of its nodes in {}: error {:.3g} of {:.3g} on {}; of the fastest {:.3g}",
-                           choice->narrowed, name_of(options.precision), choice->error, *flags.max_error,
-                           own.random ? "random inputs" : fmt::format("{} inputs", inputs.size()),
-                           choice->narrow_error));
+  program.note(fmt::format(
+      "{} of its nodes in {}: error {:.3g} of {:.3g} on {}; of the fastest {:.3g}", choice->narrowed,
+      options.precision == DataType::f32 ? name_of(options.math) : name_of(options.precision), choice->error,
+      *flags.max_error, own.random ? "random inputs" : fmt::format("{} inputs", inputs.size()), choice->narrow_error));
   program.note(fmt::format("predicted {}; in f32 {}, the fastest {}", report::seconds(choice->predicted_seconds),
                            report::seconds(choice->f32_seconds), report::seconds(choice->narrow_seconds)));
-  std::vector<std::string>& said = choice->plan.remarks;
-  said.push_back(fmt::format("error {:.4g}, allowed {:.4g}", choice->error, *flags.max_error));
-  for (const NarrowedNode& node : choice->nodes)
-    said.push_back(fmt::format("  {} alone: {:.4g}", node.name, node.error));
   return std::move(choice->plan);
 }
 

@@ -27,6 +27,8 @@ bool restricts_engines(const SharedOptions& shared) {
          shared.objective != usual.objective || shared.warm || shared.all_cold;
 }
 
+constexpr const char* kTf32 = "tf32";  // what f32 is rounded to, and no type of tensors
+
 const std::vector<std::string>& how_names() {
   static const auto& names = *new std::vector<std::string>{
       "tuned", "greedy", "global", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c", "uniform:nchw16c"};
@@ -44,7 +46,10 @@ void add_how_flag(Parser app, std::string& how) {
 }
 
 void add_precision_flag(Parser app, std::string& precision) {
-  app.add_option("--precision", precision, "Run nodes of f32 in this type instead, wherever an engine can: bf16 or f16")
+  app.add_option(
+         "--precision", precision,
+         "Run nodes of f32 in this type instead, wherever an engine can: bf16, f16, or tf32 (convolutions only, as "
+         "--allow tf32)")
       .type_name("TYPE")
       .capture_default_str();
 }
@@ -65,10 +70,19 @@ Result<void> apply_parts(const std::string& parts, NetworkOptions& options) {
   return {};
 }
 
-Result<DataType> parse_precision(const std::string& text) {
+Result<void> apply_precision(const std::string& text, NetworkOptions& options) {
+  if (text == kTf32) {
+    options.precision = DataType::f32;
+    options.math = std::max(options.math, MathMode::tf32);
+    options.selection.filter.tf32 = true;
+    return {};
+  }
   const auto type = parse_data_type(text);
-  if (type.ok() && (*type == DataType::f32 || *type == DataType::bf16 || *type == DataType::f16)) return *type;
-  return Error{ErrorCode::invalid_argument, fmt::format("--precision: '{}' is not f32, bf16 or f16", text)};
+  if (!type.ok() || (*type != DataType::f32 && *type != DataType::bf16 && *type != DataType::f16)) {
+    return Error{ErrorCode::invalid_argument, fmt::format("--precision: '{}' is not f32, tf32, bf16 or f16", text)};
+  }
+  options.precision = *type;
+  return {};
 }
 
 void add_memory_flags(Parser app, MemoryFlags& flags) {
@@ -138,7 +152,7 @@ Result<NetworkOptions> planning_options(const Program& program, double default_b
 }
 
 Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOptions& options) {
-  CONVOY_TRY(options.precision, parse_precision(flags.precision));
+  CONVOY_CHECK(apply_precision(flags.precision, options));
   CONVOY_CHECK(apply_parts(flags.parts, options));
   options.how = flags.how;
   if (flags.memory.limits_activations) {
@@ -179,7 +193,7 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
   auto plan = parse_plan({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
   if (!plan.ok()) return plan.error().within("--plan").within(flags.plan_file);
   if (program.shared.threads == 0) options.threads = plan->header.threads;
-  if (program.shared.allow.empty()) options.math = plan->header.math;
+  if (program.shared.allow.empty() && flags.precision != kTf32) options.math = plan->header.math;
   if (flags.precision == PlanFlags().precision) options.precision = plan->header.precision;
   options.plan = std::move(*plan);
   return {};

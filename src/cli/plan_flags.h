@@ -36,7 +36,7 @@ const std::vector<std::string>& how_names();  // that --how takes
 
 // --precision, as NetworkOptions has it.
 void add_precision_flag(Parser app, std::string& precision);
-Result<DataType> parse_precision(const std::string& text);
+Result<void> apply_precision(const std::string& text, NetworkOptions& options);
 
 // --batch-parts; empty: not given.
 void add_parts_flag(Parser app, std::string& parts);

@@ -219,15 +219,29 @@ TEST_F(PlanCommand, AnErrorThatCannotBeChosenByIsRefused) {
     EXPECT_NE(made.exit_code, 0);
     return made.err;
   };
-  EXPECT_NE(refused({"--max-error", "0.01"}).find("--max-error: it needs --precision bf16 or f16"), std::string::npos);
+  EXPECT_NE(refused({"--max-error", "0.01"}).find("--max-error: it needs --precision bf16, f16 or tf32"),
+            std::string::npos);
   EXPECT_NE(refused({"--max-error", "0.01", "--precision", "bf16", "--how", "greedy"})
                 .find("--max-error: it needs --how global"),
             std::string::npos);
+  const std::string both = refused({"--max-error", "0.01", "--precision", "bf16", "--allow", "tf32"});
+  EXPECT_NE(both.find("precision=bf16 with math=tf32"), std::string::npos) << both;
   const std::string negative = refused({"--max-error", "-0.5", "--precision", "bf16"});
   EXPECT_NE(negative.find("--max-error: max_error=-0.5 must be at least 0"), std::string::npos) << negative;
   const std::string integers = refused({"--precision", "s8"});
   EXPECT_NE(integers.find("--precision"), std::string::npos) << integers;
   EXPECT_NE(integers.find("bf16"), std::string::npos) << integers;
+}
+
+TEST_F(PlanCommand, Tf32IsAPrecisionOfConvolutions) {
+  for (const std::vector<std::string>& flags : {std::vector<std::string>{"--precision", "tf32"}, {"--allow", "tf32"}}) {
+    std::vector<std::string> arguments = {"plan", kNetwork, "--dim", "H=64", "--dim", "W=64", "--no-db"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Finished made = run(arguments);
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    EXPECT_NE(made.out.find("\nmath tf32\n"), std::string::npos) << made.out;
+    EXPECT_EQ(made.out.find("precision"), std::string::npos) << made.out;
+  }
 }
 
 TEST_F(PlanCommand, ANodeIsExplainedInItsNetwork) {

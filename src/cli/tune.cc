@@ -257,7 +257,7 @@ Result<TuneJob> job_of(const Program& program, const TuneFlags& flags) {
   CONVOY_TRY(job.target, open_target(flags.target, flags.input.dims));
   if (job.target.network != nullptr) {
     CONVOY_TRY(job.network_options, program.network_options(kTuneBudget));
-    CONVOY_TRY(job.network_options.precision, parse_precision(flags.precision));
+    CONVOY_CHECK(apply_precision(flags.precision, job.network_options));
     CONVOY_CHECK(apply_parts(flags.parts, job.network_options));
     CONVOY_TRY(job.inputs, input_descriptions(*job.target.network, flags.input));
   }

@@ -130,7 +130,7 @@ Result<ProviderOptions> read_options(const std::map<std::string, std::string>& c
     CONVOY_CHECK(reader->second(name, value));
   }
   if (options.max_error && (options.precision.empty() || options.precision == "f32")) {
-    return bad("max_error", "", "it needs precision=bf16 or f16");
+    return bad("max_error", "", "it needs precision=bf16, f16 or tf32");
   }
   // oneDNN has threads of its own, OpenMP's.
   if (options.on_runtimes_threads) options.engines = (options.engines.empty() ? "*" : options.engines) + ",!onednn.*";

@@ -260,7 +260,7 @@ class Provider(unittest.TestCase):
                                ({"threads": -1}, "threads='-1'"), ({"thread_pool": "mine"}, "convoy or onnxruntime"),
                                ({"plan": "/nowhere.plan"}, "plan='/nowhere.plan'.*cannot be opened"),
                                ({"engines": "cpu.gem"}, "did you mean cpu.gemm"), ({"precision": "f17"}, "f17"),
-                               ({"max_shapes": 0}, "max_shapes='0'"), ({"max_error": 0.1}, "max_error.*precision=bf16 or f16"),
+                               ({"max_shapes": 0}, "max_shapes='0'"), ({"max_error": 0.1}, "max_error.*precision=bf16, f16 or tf32"),
                                ({"max_error": -1, "precision": "bf16"}, "max_error='-1'")]:
             with self.subTest(options), self.assertRaisesRegex(Exception, words):
                 session(small(), **options)

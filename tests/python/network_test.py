@@ -119,7 +119,7 @@ def test_rules_and_math_reach_the_convolutions():
 
 
 def test_a_precision_is_asked_for_or_refused():
-    with pytest.raises(convoy.InvalidArgument, match="precision='s8' is not one of f32, bf16, f16"):
+    with pytest.raises(convoy.InvalidArgument, match="precision='s8' is not one of f32, tf32, bf16, f16"):
         convoy.Network("zoo:squeezenet1_1", precision="s8").prepare([(1, 3, 64, 64)])
     session = convoy.Network("zoo:squeezenet1_1", threads=1, database=False, precision="bf16").prepare([(1, 3, 64, 64)])
     runs_so = any("x=bf16" in (step.problem or "") for step in session.steps())

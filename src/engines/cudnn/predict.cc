@@ -30,11 +30,20 @@ bool is_compiled(ActivationKind kind) { return kind != ActivationKind::identity 
 // for each of an output's products in turn, however few outputs there are: 3x3 of 256 to 80 channels of 10x10 638 us,
 // of 128 to 64 of 20x20 342, 1x1 of 384 to 256 of 10x10 161 (YOLOv8n on an H200, cuDNN 9.19).
 constexpr double kSerialProduct = 0.28e-6;
+// Engine 44 likewise, with any epilogue: 1x1 of 1152 to 48 channels of a pixel 49 us, of 480 to 20 22, of 32 to 8 6.
+constexpr double kSerialStrict = 0.038e-6;
+// From 16 bits to f32, engine 52: 1x1 of 1152 to 192 channels of 32x7x7 24 us, of 672 to 192 18; in 16 bits throughout
+// others take 6 (the last two: EfficientNet-B0's on an H200, cuDNN 9.19).
+constexpr double kSerialWidening = 0.019e-6;
 double serial_seconds(const ConvProblem& p, std::int64_t engine) {
-  const bool serial =
-      engine == 8 && p.x.type == DataType::f32 && p.math == MathMode::strict && is_compiled(p.epilogue.activation.kind);
+  const bool strict = p.x.type == DataType::f32 && p.math == MathMode::strict;
+  const bool widening = size_of(p.x.type) == 2 && p.y.type == DataType::f32;
+  const double a_product = engine == 8 && strict && is_compiled(p.epilogue.activation.kind) ? kSerialProduct
+                           : engine == 44 && strict                                         ? kSerialStrict
+                           : engine == 52 && widening                                       ? kSerialWidening
+                                                                                            : 0;
   const std::int64_t products = p.w.elements() / std::max<std::int64_t>(p.w.dims[0], 1);  // of an output
-  return serial ? kSerialProduct * static_cast<double>(products) : 0;
+  return a_product * static_cast<double>(products);
 }
 
 // Engines whose epilogue has other activations than ReLU are compiled at run time for it, which then takes these

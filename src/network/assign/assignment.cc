@@ -132,6 +132,7 @@ struct BiasQueries {
 BiasQueries bias_queries(const Graph& graph, const Node& node, const NodeFormats& formats, Chooser& chooser,
                          int place) {
   ConvProblem problem = in_formats(node.conv->problem, formats);
+  if (problem.compute == DataType::f32) problem.math = formats.strict ? MathMode::strict : chooser.options().math;
   if (place == 0) return {chooser.query(graph, node, std::move(problem), formats.threads, place), {}};
   const ConvInputs inputs = conv_inputs(node);
   const HostTensor* const weights = graph.constant_of(inputs.weights);
@@ -276,7 +277,8 @@ Result<Assignment> assign(const Graph& graph, const std::vector<NodeFormats>& fo
       for (auto other = kOthers.begin(); !chosen.ok() && other != kOthers.end(); ++other) {
         const NodeFormats tried{{other->reads.layout, formats[n].reads.real},
                                 {other->writes.layout, formats[n].writes.real},
-                                formats[n].threads};
+                                formats[n].threads,
+                                formats[n].strict};
         query = conv_query(graph, node, tried, chooser, place);
         auto in_other = chooser.choose(query);
         if (!in_other.ok()) continue;

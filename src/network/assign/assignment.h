@@ -25,12 +25,13 @@ struct Format {
 
 // The formats of a node's activations: of all that it reads, and of all that it writes, and the threads that do so (on
 // the processor; elsewhere it is none of them). A convolution's z is held as what it writes; weights have the type of
-// what it reads. Weights and the like, constants and values of rank below 3 are row-major whatever these say, and the
-// latter keep their type.
+// what it reads. A strict one gives up nothing of f32, whatever NetworkOptions::math allows. Weights and the like,
+// constants and values of rank below 3 are row-major whatever these say, and the latter keep their type.
 struct NodeFormats {
   Format reads;
   Format writes;
   Threads threads = Threads::all;
+  bool strict = false;
   friend bool operator==(const NodeFormats&, const NodeFormats&) = default;
 };
 

@@ -29,7 +29,8 @@ bool on_narrow_units(const Graph& graph, std::span<const DataType> types, MathMo
 // These formats, and the layouts besides theirs that a convolution at home may run in.
 std::array<NodeFormats, 3> formats_at_home(const NodeFormats& formats) {
   const auto in = [&](Layout layout) {
-    return NodeFormats{{layout, formats.reads.real}, {layout, formats.writes.real}};
+    return NodeFormats{
+        .reads = {layout, formats.reads.real}, .writes = {layout, formats.writes.real}, .strict = formats.strict};
   };
   return {in(formats.reads.layout), in(Layout::nhwc), in(Layout::nchw)};
 }
@@ -102,6 +103,7 @@ Result<Forms> forms_by(std::string_view how, const Graph& graph, Chooser& choose
   std::vector<DataType> narrowest;
   for (const NodeTypes& each : types) narrowest.push_back(each.types.back());
   const auto with_fusions = [&](std::vector<NodeFormats> formats) {
+    for (std::size_t n = 0; n < formats.size(); ++n) formats[n].strict = types[n].strict.back();
     std::vector<int> undone = unfused_at_home(graph, formats, chooser);
     return Forms{std::move(formats), std::move(undone), {}};
   };

@@ -135,7 +135,9 @@ class Choices {
     const Formats formats = formats_in(types_[n].types);
     for (const Format& reads : formats) {
       for (const Format& writes : formats) {
-        if (can_work(graph_, graph_.nodes[n], {reads, writes})) result.push_back({reads, writes});
+        if (!can_work(graph_, graph_.nodes[n], {reads, writes})) continue;
+        for (const bool strict : types_[n].strict)
+          result.push_back({.reads = reads, .writes = writes, .strict = strict});
       }
     }
     return result;
@@ -172,7 +174,7 @@ class Choices {
       const double on_all = add_choices(n, formats, choices);
       if (!may_run_on_one(node, formats, on_all)) continue;
       std::vector<Choice> alone;
-      const double on_one = add_choices(n, {formats.reads, formats.writes, Threads::one}, alone);
+      const double on_one = add_choices(n, {formats.reads, formats.writes, Threads::one, formats.strict}, alone);
       if (may_be_better_on_one(on_one, on_all)) choices.insert(choices.end(), alone.begin(), alone.end());
     }
     return choices;
@@ -512,7 +514,7 @@ solver::Resource errors_of(const LayoutProblem& layouts, std::span<const NodeTyp
     if (layouts.numbers[n] < 0 || !(types[n].error > 0)) continue;
     const std::vector<NodeFormats>& formats = layouts.formats[n];
     for (std::size_t i = 0; i < formats.size(); ++i) {
-      if (!formats[i].reads.narrows() && !formats[i].writes.narrows()) continue;
+      if (!types[n].is_reduced(formats[i])) continue;
       result.uses.push_back({layouts.numbers[n], static_cast<int>(i), types[n].error * types[n].error});
     }
   }

@@ -12,11 +12,15 @@
 
 namespace convoy::network {
 
-// The types that a node may hold f32 activations in, by NetworkOptions::precision, and what one narrower than f32 adds
-// to the error of the network's outputs.
+// The types that a node may hold f32 activations in, by NetworkOptions::precision, whether it is strict
+// (NodeFormats::strict), and what less than strict f32 adds to the error of the network's outputs.
 struct NodeTypes {
-  std::vector<DataType> types;  // f32, the narrow one, or both to choose from, f32 first
+  std::vector<DataType> types;      // f32, the narrow one, or both to choose from, f32 first
+  std::vector<bool> strict{false};  // likewise, strict first
   double error = 0;
+  bool is_reduced(const NodeFormats& formats) const {
+    return formats.reads.narrows() || formats.writes.narrows() || (strict.front() && !formats.strict);
+  }
 };
 // By node. Convolutions are narrowed where an engine other than an oracle takes them so, operators where they work so.
 // Where no convolution can be, nothing is, and a remark says it.

@@ -54,7 +54,8 @@ NetworkPlanLine line_of(const Graph& graph, std::size_t n, const NodeAssignment&
                        .runs_on = node.desc.op,
                        .from = side_text(graph, node.inputs, assigned.formats.reads, assigned.place, places),
                        .to = side_text(graph, node.outputs, assigned.formats.writes, assigned.place, places),
-                       .one_thread = assigned.formats.threads == Threads::one};
+                       .one_thread = assigned.formats.threads == Threads::one,
+                       .strict = assigned.formats.strict};
   if (node.conv) {
     line.kind = "conv";
     line.runs_on = print(assigned.selection.candidate);
@@ -237,7 +238,8 @@ class Reading {
     };
     CONVOY_TRY(const LocatedFormat reads_from, side(line.from, node.inputs));
     CONVOY_TRY(const LocatedFormat writes_to, side(line.to, node.outputs));
-    assigned.formats = {reads_from.format, writes_to.format, line.one_thread ? Threads::one : Threads::all};
+    assigned.formats = {reads_from.format, writes_to.format, line.one_thread ? Threads::one : Threads::all,
+                        line.strict};
     assigned.place = writes_to.place;
     assigned.in_place = line.kind == "inplace";
     // Where nothing is read, or written, the line doesn't say where.

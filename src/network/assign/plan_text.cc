@@ -22,7 +22,8 @@ using Cost = NetworkPlanLine::Cost;
 
 constexpr std::string_view kVersion = "1";
 constexpr std::array<std::string_view, 5> kKinds{"conv", "op", "relabel", "inplace", "convert"};
-constexpr std::string_view kThreads = "threads=";  // of a line where they are not the header's
+constexpr std::string_view kThreads = "threads=";     // of a line where they are not the header's
+constexpr std::string_view kStrict = "math=strict ";  // likewise
 constexpr std::array<std::string_view, 3> kSources{"predicted", "measured", "-"};
 
 bool costs_nothing(const NetworkPlanLine& line) { return line.kind == "relabel" || line.kind == "inplace"; }
@@ -153,6 +154,11 @@ Result<NetworkPlanLine> read_node(int number, std::string_view kind, std::string
   if (rest.starts_with(kThreads)) {
     CONVOY_TRY(line.one_thread, reads_one_thread(kind, take_word(rest), threads));
   }
+  if (rest.starts_with(kStrict)) {
+    if (kind != "conv") return invalid(fmt::format("{}: it is for convolutions", take_word(rest)));
+    take_word(rest);
+    line.strict = true;
+  }
   const std::string_view cost = take_word(rest), source = take_word(rest);
   if (source.empty()) {
     return invalid(
@@ -210,7 +216,7 @@ NetworkPlanCost NetworkPlan::cost() const {
 
 bool same_choices(const NetworkPlanLine& a, const NetworkPlanLine& b) {
   return a.kind == b.kind && a.name == b.name && a.runs_on == b.runs_on && a.from == b.from && a.to == b.to &&
-         a.one_thread == b.one_thread;
+         a.one_thread == b.one_thread && a.strict == b.strict;
 }
 
 bool same_choices(const NetworkPlan& a, const NetworkPlan& b) {
@@ -267,9 +273,9 @@ std::string print(const NetworkPlan& plan) {
   }
   std::string text = header_text(plan.header);
   for (const NetworkPlanLine& line : plan.lines) {
-    text +=
-        fmt::format("{:<7}  {:<{}}  {:<{}}  {} -> {}{}  {}\n", line.kind, in_quotes(line.name), name_width,
-                    line.runs_on, runs_width, line.from, line.to, line.one_thread ? " threads=1" : "", cost_text(line));
+    text += fmt::format("{:<7}  {:<{}}  {:<{}}  {} -> {}{}{}  {}\n", line.kind, in_quotes(line.name), name_width,
+                        line.runs_on, runs_width, line.from, line.to, line.one_thread ? " threads=1" : "",
+                        line.strict ? " math=strict" : "", cost_text(line));
   }
   for (const std::string& remark : plan.remarks) text += "# " + remark + "\n";
   return text;

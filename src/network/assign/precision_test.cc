@@ -12,6 +12,7 @@
 #include "network/assign/plan.h"
 #include "network/graph/infer.h"
 #include "network/graph/pass.h"
+#include "network/testing/on_engines.h"
 #include "network/testing/plans.h"
 #include "select/testing/fake_engine.h"
 
@@ -217,40 +218,26 @@ TEST_F(Precision, TypesKeepTheErrorThatIsAllowed) {
   }
 }
 
-// The network on engines of this test.
-class OnEngines final : public Network {
- public:
-  explicit OnEngines(std::span<const Engine* const> engines = both) : engines_(engines) {}
-  const std::string& name() const override { return graph_.name; }
-  const std::vector<NetworkValue>& inputs() const override { return graph_.input_info; }
-  const std::vector<NetworkValue>& outputs() const override { return graph_.output_info; }
-  int node_count() const override { return 0; }
-  const ModelInfo& info() const override { return graph_.info; }
-  Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc>, const NetworkOptions& options,
-                                           const SelectionProgress&) const override {
-    CONVOY_TRY(std::unique_ptr<Session> session, prepare_graph(graph_, {.options = options, .engines = engines_}));
-    return session;
+TEST_F(Precision, AnErrorIsFoundByALineWithFewerFusions) {
+  Graph graph = network();
+  const auto team = make_cpu_team(1);
+  ASSERT_TRUE(run_passes(graph, PassContext{*team, options_.cpu}).ok());
+  const auto fused = std::ranges::find_if(graph.nodes, [](const Node& node) { return node.conv && node.fused; });
+  ASSERT_NE(fused, graph.nodes.end());
+  options_.precision = DataType::bf16;
+  options_.precision_errors = {{joined(fused->fused->conv.sources), 0.5}};
+  Chooser chooser(options_, {}, {}, both);
+  std::vector<std::string> remarks;
+  const auto types = node_types(graph, chooser, remarks);
+  for (std::size_t n = 0; n < types.size(); ++n) {
+    const bool is_it = &graph.nodes[n] == &*fused;
+    EXPECT_EQ(types[n].types.size(), is_it ? 2U : 1U);
+    EXPECT_EQ(types[n].error, is_it ? 0.5 : 0);
   }
-  Result<std::unique_ptr<SwitchableSession>> prepare_switchable(std::span<const TensorDesc>, const NetworkOptions&,
-                                                                std::span<const ConvolutionCandidates>) const override {
-    return Error{ErrorCode::unsupported, "not here"};
-  }
-  Result<NetworkPlan> plan(std::span<const TensorDesc>, const NetworkOptions& options,
-                           const SelectionProgress&) const override {
-    return plan_of(graph_, {.options = options, .engines = engines_});
-  }
-  Result<std::vector<NetworkConvolution>> convolutions(std::span<const TensorDesc>,
-                                                       const NetworkOptions&) const override {
-    return Error{ErrorCode::unsupported, "not here"};
-  }
-
- private:
-  std::span<const Engine* const> engines_;
-  Graph graph_ = network();
-};
+}
 
 TEST_F(Precision, AnErrorThatIsAllowedIsKeptAndUsed) {
-  const OnEngines net;
+  const OnEngines net(network(), both);
   const std::vector<NetworkInputs> inputs{inputs_for(network()), inputs_for(network(), -1, 3)};
   options_.precision = DataType::bf16;
   std::vector<std::string> shown;  // also where no node is looked at by itself
@@ -313,7 +300,7 @@ TEST_F(Precision, ANodeIsLookedAtWithAllOfItsFusions) {
     }
   } const fuses_badly("fake.bf16", DataType::bf16, 10e-6);
   const std::array<const Engine*, 2> engines{&wide, &fuses_badly};
-  const OnEngines net(engines);
+  const OnEngines net(network(), engines);
   const std::vector<NetworkInputs> inputs{inputs_for(network())};
   options_.precision = DataType::bf16;
   const auto all = choose_precision(net, inputs, options_, 1);
@@ -325,6 +312,94 @@ TEST_F(Precision, ANodeIsLookedAtWithAllOfItsFusions) {
   for (const NarrowedNode& node : half->nodes) EXPECT_TRUE(!fused(node) || node.error > 0) << node.name;
   EXPECT_GT(half->narrowed, 0);
   EXPECT_LE(half->error, all->narrow_error / 2);
+}
+
+// Gives up f32's precision where that is allowed.
+struct CutsOff final : testing_support::FakeEngine {
+  CutsOff() : FakeEngine("fake.tf32", {.predicted = 10e-6, .notes = {std::string(note::tf32)}}) {}
+  struct Plan final : ConvPlan {
+    std::unique_ptr<ConvPlan> right;
+    std::int64_t elements = 0;
+    Candidate candidate() const override { return {"fake.tf32", {}}; }
+    std::size_t workspace_bytes() const override { return right->workspace_bytes(); }
+    Result<void> execute(const ConvArgs& args, const ExecContext& context) const override {
+      CONVOY_CHECK(right->execute(args, context));
+      float* const out = static_cast<float*>(args.out);
+      for (std::int64_t i = 0; i < elements; ++i) out[i] *= i % 2 == 0 ? 1.001F : 0.999F;
+      return {};
+    }
+  };
+  Configurations configurations(const ConvProblem&, const PlanRequest&) const override { return {}; }
+  std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest&) const override {
+    if (problem.x.type == DataType::f32) return std::nullopt;
+    return Refusal{RefusalCode::data_type, "x.type is another one"};
+  }
+  Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues&,
+                                         const PlanRequest& request) const override {
+    auto plan = std::make_unique<Plan>();
+    CONVOY_TRY(plan->right, reference_engine().plan(problem, {}, request));
+    plan->elements = problem.out().elements();
+    return std::unique_ptr<ConvPlan>(std::move(plan));
+  }
+};
+
+TEST_F(Precision, ConvolutionsThatStayStrictKeepTheErrorOfTf32) {
+  const CutsOff cuts_off;
+  const std::array<const Engine*, 2> engines{&wide, &cuts_off};
+  const OnEngines net(network(), engines);
+  const std::vector<NetworkInputs> inputs{inputs_for(network())};
+  options_.math = MathMode::tf32;
+  const auto all = choose_precision(net, inputs, options_, 1);
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  EXPECT_GT(all->error, 1e-4);
+  EXPECT_EQ(all->narrowed, 4) << print(all->plan);
+  EXPECT_EQ(print(all->plan).find("math=strict"), std::string::npos);
+
+  const auto half = choose_precision(net, inputs, options_, all->error / 2);
+  ASSERT_TRUE(half.ok()) << half.error().message;
+  EXPECT_LE(half->error, all->error / 2);
+  EXPECT_GT(half->error, 0);
+  const std::string text = print(half->plan);
+  const auto lines = [&](bool strict) {
+    return std::ranges::count_if(half->plan.lines, [&](const NetworkPlanLine& line) {
+      return line.kind == "conv" && line.strict == strict &&
+             line.runs_on.starts_with(strict ? "fake.f32" : "fake.tf32");
+    });
+  };
+  EXPECT_EQ(lines(false), half->narrowed) << text;
+  EXPECT_GT(lines(true), 0) << text;
+  EXPECT_EQ(lines(true) + lines(false), 4) << text;
+  EXPECT_NE(text.find("\nmath tf32\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" alone: "), std::string::npos) << text;
+
+  options_.plan = plan_in(text);
+  EXPECT_EQ(plan(engines), text.substr(0, text.find("# ")));
+  const std::vector<HostTensor> outputs = run(engines);
+  options_.plan.reset();
+  options_.math = MathMode::strict;
+  EXPECT_NEAR(relative_error(outputs, run(wide_only)), half->error, 1e-9);
+
+  options_.math = MathMode::tf32;
+  const auto none = choose_precision(net, inputs, options_, 0);
+  ASSERT_TRUE(none.ok()) << none.error().message;
+  EXPECT_EQ(none->error, 0);
+  EXPECT_EQ(none->narrowed, 0) << print(none->plan);
+  options_.plan = none->plan;
+  EXPECT_EQ(relative_error(run(engines), run(wide_only)), 0);
+  options_.plan.reset();
+  options_.precision = DataType::bf16;
+  EXPECT_EQ(choose_precision(net, inputs, options_, 1).error().code, ErrorCode::invalid_argument);
+}
+
+TEST_F(Precision, OnlyConvolutionsAreStrict) {
+  std::string text = plan();
+  text = replaced(text, "math strict", "math tf32");
+  const std::string pool = line_of(text, "op  ");
+  const std::size_t arrow = pool.find("-> "), cost = pool.find(' ', arrow + 3);
+  const auto parsed = parse_plan(replaced(text, pool, pool.substr(0, cost) + " math=strict" + pool.substr(cost)));
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_NE(parsed.error().message.find("math=strict: it is for convolutions"), std::string::npos)
+      << parsed.error().message;
 }
 
 TEST_F(Precision, ActivationsThatAreNarrowKeepALimitThatWideOnesCannot) {

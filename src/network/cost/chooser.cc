@@ -44,7 +44,6 @@ Chooser::Chooser(const NetworkOptions& options, SelectionProgress progress,
       costs_(options.selection, engines, with_processor(options, others), options.cuda ? 1 : 0) {}
 
 ConvQuery Chooser::query(const Graph& graph, const Node& node, ConvProblem problem, Threads threads, int place) {
-  if (problem.compute == DataType::f32) problem.math = options_.math;
   // Elsewhere than on the processor no plan reads them.
   const HostTensor* const constant = graph.constant_of(conv_inputs(node).weights);
   const void* const weights = place == 0            ? weights_.in_type(constant, problem.w.type)

@@ -24,10 +24,9 @@ Result<void> check_home(const NetworkOptions& options) {
   const bool in_parts = options.parts && *options.parts != BatchParts{};
   const std::string what = options.how.starts_with("uniform:nchw") && options.how != "uniform:nchw"
                                ? fmt::format("how='{}'", options.how)
-                           : in_parts                          ? fmt::format("parts {}", print(*options.parts))
-                           : options.memory.asked()            ? std::string("a goal for memory")
-                           : !options.precision_errors.empty() ? std::string("precision_errors")
-                                                               : std::string();
+                           : in_parts               ? fmt::format("parts {}", print(*options.parts))
+                           : options.memory.asked() ? std::string("a goal for memory")
+                                                    : std::string();
   if (what.empty()) return {};
   return Error{ErrorCode::unsupported,
                fmt::format("{}: networks on a GPU do not have this yet, only networks on the processor", what)};

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <set>
 
+#include "convoy/network_precision.h"
 #include "device/device.h"
 #include "network/assign/kept_plan.h"
 #include "network/assign/plan.h"
+#include "network/testing/on_engines.h"
 
 namespace convoy::network {
 namespace {
@@ -98,6 +100,49 @@ TEST_F(Home, StepsAreTimedWhereTheyRunAndCaptured) {
       EXPECT_GE(last, trace->steps[s].begin);
     }
     EXPECT_LE(last, trace->seconds);
+  }
+}
+
+TEST_F(Home, AnF32NetworkRunsThereAsNarrowAsAnErrorAllows) {
+  const Graph graph = with_pool();
+  on_gpu_.wide_seconds = 50e-6;
+  const OnEngines net(graph, engines_);
+  const std::vector<NetworkInputs> inputs{inputs_for(graph)};
+  expected_of(graph);
+  for (const DataType type : {DataType::f16, DataType::bf16}) {
+    options_.precision = type;
+    options_.plan.reset();
+    const auto all = choose_precision(net, inputs, options_, 1);
+    ASSERT_TRUE(all.ok()) << all.error().message;
+    EXPECT_GT(all->error, 1e-6);
+    const auto half = choose_precision(net, inputs, options_, all->error / 2);
+    ASSERT_TRUE(half.ok()) << half.error().message;
+    EXPECT_TRUE(half->remarks.empty()) << half->remarks.front();
+    EXPECT_LE(half->error, all->error / 2);
+    EXPECT_GT(half->error, 0);
+    const std::string text = print(half->plan), narrow = std::string(name_of(type)) + ",";
+    const auto convolutions = [&](std::string_view of) {
+      return std::ranges::count_if(half->plan.lines, [&](const NetworkPlanLine& line) {
+        return line.kind == "conv" && line.from.starts_with(of);
+      });
+    };
+    EXPECT_GT(convolutions(narrow), 0) << text;
+    EXPECT_GT(convolutions("f32,"), 0) << text;
+    EXPECT_FALSE(half->nodes.empty());
+    for (const NarrowedNode& node : half->nodes) {
+      EXPECT_NE(text.find(node.name + " alone: "), std::string::npos) << node.name << "\n" << text;
+    }
+    // Step by step, captured and launched, it is what was measured.
+    options_.plan = plan_in(text);
+    prepare(graph);
+    for (const NetworkStep& step : session_->steps()) {
+      EXPECT_TRUE(step.kind != "conv" || step.device == "cuda:0") << step.implementation;
+    }
+    for (int i = 0; i < 3; ++i) {
+      const auto ran = session_->run(inputs_);
+      ASSERT_TRUE(ran.ok()) << ran.error().message;
+      expect_close((*ran)[0], expected_[0], 1e-2);
+    }
   }
 }
 

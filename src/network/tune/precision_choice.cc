@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -49,28 +51,33 @@ class Chooser {
 
   Result<PrecisionChoice> run() {
     show(0, "the plan in f32");
-    CONVOY_CHECK(name_nodes());
-    CONVOY_TRY(Made f32, made("global", DataType::f32, {}));
-    own_ = {f32.narrow.begin(), f32.narrow.end()};
-    f32.narrow.clear();
+    CONVOY_TRY(best_, made(strict()));
+    make_strict(best_.plan);
     show(0, "its outputs");
-    CONVOY_TRY(expected_, outputs_of(f32.plan, inputs_.size()));
+    CONVOY_TRY(f32_session_, prepared(best_.plan));
+    CONVOY_TRY(expected_, outputs_of(*f32_session_, inputs_.size()));
     show(0, "the fastest plan and its outputs");
-    CONVOY_TRY(const Made narrow, made("global", options_.precision, {}));
+    CONVOY_TRY(const Made narrow, made(options_));
     CONVOY_TRY(const double narrow_error, error_of(narrow.plan, inputs_.size()));
-    result_.f32_seconds = f32.seconds;
+    result_.f32_seconds = best_.seconds;
     result_.narrow_seconds = narrow.seconds;
     result_.narrow_error = narrow_error;
-    best_ = std::move(f32);
+    name_nodes({&best_.plan, &narrow.plan});
+    const std::vector<std::string> own = narrow_nodes(best_.plan);
+    own_ = {own.begin(), own.end()};
     if (narrow_error <= max_error_) {
       take(narrow, narrow_error);
     } else {
-      CONVOY_CHECK(look_at(by_gain(narrow, best_)));
+      CONVOY_CHECK(look_at(narrow.plan));
       CONVOY_CHECK(search());
     }
     result_.plan = best_.plan;
     result_.predicted_seconds = best_.seconds;
-    result_.narrowed = static_cast<int>(best_.narrow.size());
+    result_.narrowed = static_cast<int>(narrow_nodes(best_.plan).size());
+    std::vector<std::string>& said = result_.plan.remarks;
+    said.push_back(fmt::format("error {:.4g}, allowed {:.4g}", result_.error, max_error_));
+    for (const NarrowedNode& node : result_.nodes)
+      said.push_back(fmt::format("  {} alone: {:.4g}", node.name, node.error));
     return std::move(result_);
   }
 
@@ -78,80 +85,121 @@ class Chooser {
   struct Made {
     NetworkPlan plan;
     double seconds = 0;
-    std::vector<std::string> narrow;      // nodes that are, and are not in the model
-    std::map<std::string, double> costs;  // of all nodes, in seconds
   };
 
-  // A plan by costs may have several lines for a node, one for each fusion that it undoes and one for what is left: a
-  // line's name is some of the node's. "greedy" keeps all fusions.
-  Result<void> name_nodes() {
-    NetworkOptions making = options_;
-    making.how = "greedy";
-    making.precision = DataType::f32;
-    CONVOY_TRY(const NetworkPlan plan, network_.plan(descs_, making));
-    for (const NetworkPlanLine& line : plan.lines) {
-      if (line.kind == "convert") continue;
-      for (const std::string_view part : split(line.name, '+')) node_of_.try_emplace(std::string(part), line.name);
+  // A plan may have several lines for a node, one for each fusion that it undoes and one for what is left: a node is
+  // named by the longest line that any of the plans has for it.
+  void name_nodes(std::initializer_list<const NetworkPlan*> plans) {
+    std::vector<std::string> names;
+    for (const NetworkPlan* plan : plans) {
+      for (const NetworkPlanLine& line : plan->lines) {
+        if (line.kind != "convert") names.push_back(line.name);
+      }
     }
-    return {};
+    std::ranges::stable_sort(names, std::greater<>(), &std::string::size);
+    for (const std::string& name : names) {
+      for (const std::string_view part : split(name, '+')) node_of_.try_emplace(std::string(part), name);
+    }
   }
   const std::string& node_of(const std::string& line) const {
     const auto found = node_of_.find(line.substr(0, line.find('+')));
     return found == node_of_.end() ? line : found->second;
   }
 
-  // The nodes of `narrow` that are, those first that it takes most off: time may not last for all.
-  static std::vector<std::string> by_gain(const Made& narrow, const Made& f32) {
+  // The nodes that are, and are not in the model.
+  std::vector<std::string> narrow_nodes(const NetworkPlan& plan) const {
+    std::vector<std::string> nodes;
+    for (const NetworkPlanLine& line : plan.lines) {
+      const std::string& node = node_of(line.name);
+      if (line.kind == "convert" || own_.contains(node) || !is_narrow(plan.header, line)) continue;
+      if (nodes.empty() || nodes.back() != node) nodes.push_back(node);
+    }
+    return nodes;
+  }
+
+  // Of all nodes, in seconds.
+  std::map<std::string, double> costs_of(const NetworkPlan& plan) const {
+    std::map<std::string, double> costs;
+    for (const NetworkPlanLine& line : plan.lines) {
+      if (line.kind != "convert" && line.cost) costs[node_of(line.name)] += line.cost->seconds;
+    }
+    return costs;
+  }
+
+  // The narrow nodes, those first that it takes most off: time may not last for all.
+  std::vector<std::string> by_gain(const NetworkPlan& narrow) const {
+    const std::map<std::string, double> costs = costs_of(narrow), f32_costs = costs_of(best_.plan);
     const auto gain = [&](const std::string& name) {
-      const auto before = f32.costs.find(name), after = narrow.costs.find(name);
-      return before == f32.costs.end() || after == narrow.costs.end() ? 0 : before->second - after->second;
+      const auto before = f32_costs.find(name), after = costs.find(name);
+      return before == f32_costs.end() || after == costs.end() ? 0 : before->second - after->second;
     };
-    std::vector<std::string> names = narrow.narrow;
+    std::vector<std::string> names = narrow_nodes(narrow);
     std::ranges::stable_sort(names, std::greater<>(), gain);
     return names;
   }
 
+  // What gives up nothing of f32.
+  NetworkOptions strict() const {
+    NetworkOptions options = options_;
+    options.precision = DataType::f32;
+    options.math = MathMode::strict;
+    return options;
+  }
+
+  // A plan that was made so, where less is allowed.
+  void make_strict(NetworkPlan& plan) const {
+    plan.header.math = options_.math;
+    for (NetworkPlanLine& line : plan.lines) line.strict = line.kind == "conv" && options_.math != MathMode::strict;
+  }
+
+  bool is_narrow(const NetworkPlanHeader& header, const NetworkPlanLine& line) const {
+    const std::string_view type = name_of(options_.precision);
+    if (options_.precision != DataType::f32) return line.from.starts_with(type) || line.to.starts_with(type);
+    return header.math != MathMode::strict && line.kind == "conv" && !line.strict && line.from.starts_with(type);
+  }
+
+  Result<Made> made(NetworkOptions making) const {
+    making.how = "global";
+    CONVOY_TRY(NetworkPlan plan, network_.plan(descs_, making));
+    const double seconds = plan.cost().seconds;
+    return Made{std::move(plan), seconds};
+  }
+
   // With seconds for measuring, until the plan is of costs that were measured.
-  Result<Made> made(const std::string& how, DataType precision, const std::map<std::string, double>& errors,
-                    double limit = 0, double seconds = 0) const {
+  Result<Made> made_within(double limit, double seconds) const {
     NetworkOptions making = options_;
+    making.precision_errors = errors_;
+    making.error_limit = limit;
     if (seconds > 0) {
       making.selection.mode = SelectionMode::measured;
       making.selection.budget_seconds = seconds;
     }
-    making.how = how;
-    making.precision = precision;
-    making.precision_errors = errors;
-    making.error_limit = limit;
-    CONVOY_TRY(NetworkPlan plan, network_.plan(descs_, making));
-    Made result{.plan = std::move(plan)};
-    result.seconds = result.plan.cost().seconds;
-    const auto is_narrow = [&](const std::string& side) { return side.starts_with(name_of(options_.precision)); };
-    for (const NetworkPlanLine& line : result.plan.lines) {
-      if (line.kind == "convert") continue;
-      const std::string& node = node_of(line.name);
-      if (line.cost) result.costs[node] += line.cost->seconds;
-      if (own_.contains(node) || (!is_narrow(line.from) && !is_narrow(line.to))) continue;
-      if (result.narrow.empty() || result.narrow.back() != node) result.narrow.push_back(node);
-    }
-    return result;
+    return made(std::move(making));
+  }
+
+  Result<std::unique_ptr<Session>> prepared(const NetworkPlan& plan, bool lenient = false) const {
+    NetworkOptions obeying = options_;
+    obeying.plan = plan;
+    obeying.lenient_plan = lenient;
+    return network_.prepare(descs_, obeying);
   }
 
   // Of the first so many inputs.
-  Result<std::vector<std::vector<HostTensor>>> outputs_of(const NetworkPlan& plan, std::size_t count) const {
-    NetworkOptions obeying = options_;
-    obeying.plan = plan;
-    CONVOY_TRY(const auto session, network_.prepare(descs_, obeying));
+  Result<std::vector<std::vector<HostTensor>>> outputs_of(Session& session, std::size_t count) const {
     std::vector<std::vector<HostTensor>> outputs;
     for (const NetworkInputs& each : inputs_.first(count)) {
-      CONVOY_TRY(std::vector<HostTensor> result, session->run(each));
+      CONVOY_TRY(std::vector<HostTensor> result, session.run(each));
       outputs.push_back(std::move(result));
     }
     return outputs;
   }
 
   Result<double> error_of(const NetworkPlan& plan, std::size_t count) const {
-    CONVOY_TRY(const auto outputs, outputs_of(plan, count));
+    CONVOY_TRY(const auto session, prepared(plan));
+    return error_of(*session, count);
+  }
+  Result<double> error_of(Session& session, std::size_t count) const {
+    CONVOY_TRY(const auto outputs, outputs_of(session, count));
     double error = 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       error = std::max(error, convoy::relative_error(outputs[i], expected_[i]));
@@ -174,8 +222,21 @@ class Chooser {
     if (progress_) progress_(fraction, what);
   }
 
+  // The f32 plan with one node as the narrow plan has it. What has to be converted follows from that.
+  NetworkPlan with_one(const std::string& node, const NetworkPlan& narrow) const {
+    NetworkPlan plan{.header = best_.plan.header, .lines = {}, .remarks = {}};
+    for (const NetworkPlanLine& line : best_.plan.lines) {
+      if (line.kind != "convert" && node_of(line.name) != node) plan.lines.push_back(line);
+    }
+    for (const NetworkPlanLine& line : narrow.lines) {
+      if (line.kind != "convert" && node_of(line.name) == node) plan.lines.push_back(line);
+    }
+    return plan;
+  }
+
   // By one of the inputs: whole plans are by all, and what they show moves the limit.
-  Result<void> look_at(const std::vector<std::string>& names) {
+  Result<void> look_at(const NetworkPlan& narrow) {
+    const std::vector<std::string> names = by_gain(narrow);
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (stopped(kOfTheTime)) {
         result_.remarks.push_back(
@@ -183,8 +244,13 @@ class Chooser {
         break;
       }
       show(kOfTheTime * static_cast<double>(i) / static_cast<double>(names.size()), names[i]);
-      CONVOY_TRY(const Made alone, made("greedy", options_.precision, {{names[i], 0}}));
-      CONVOY_TRY(const double error, error_of(alone.plan, 1));
+      CONVOY_TRY(const auto session, prepared(with_one(names[i], narrow), true));
+      if (session->remarks() != f32_session_->remarks()) {
+        result_.remarks.push_back(
+            fmt::format("{} stays f32: it can't be looked at alone: {}", names[i], session->remarks().front()));
+        continue;
+      }
+      CONVOY_TRY(const double error, error_of(*session, 1));
       result_.nodes.push_back({names[i], error});
       if (error <= max_error_) errors_[names[i]] = error;
     }
@@ -200,7 +266,7 @@ class Chooser {
     for (int tries = 0; tries < kMostTries && !errors_.empty() && !stopped(1); ++tries) {
       show(kOfTheTime + (1 - kOfTheTime) * tries / kMostTries, "whole plans");
       const double left = options_.selection.store != nullptr && budget_ > 0 ? budget_ - spent() : 0;
-      CONVOY_TRY(const Made plan, made("global", options_.precision, errors_, limit, left / 2));
+      CONVOY_TRY(const Made plan, made_within(limit, left / 2));
       if (same_choices(plan.plan, before)) break;
       before = plan.plan;
       CONVOY_TRY(const double error, error_of(plan.plan, inputs_.size()));
@@ -226,6 +292,7 @@ class Chooser {
   std::vector<std::vector<HostTensor>> expected_;  // by run
   std::map<std::string, std::string> node_of_;     // each of a node's names
   std::set<std::string> own_;                      // nodes that are narrow in the model
+  std::unique_ptr<Session> f32_session_;           // others share its weights where they lie on a GPU
   std::map<std::string, double> errors_;
   Made best_;
   PrecisionChoice result_;
@@ -243,8 +310,13 @@ double relative_error(std::span<const HostTensor> actual, std::span<const HostTe
 Result<PrecisionChoice> choose_precision(const Network& network, std::span<const NetworkInputs> inputs,
                                          const NetworkOptions& options, double max_error,
                                          const NetworkTuningProgress& progress) {
-  if (options.precision == DataType::f32) {
+  if (options.precision == DataType::f32 && options.math == MathMode::strict) {
     return Error{ErrorCode::invalid_argument, "precision=f32: there is nothing to choose from"};
+  }
+  if (options.precision != DataType::f32 && options.math != MathMode::strict) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("precision={} with math={}: what is not narrow is strictly f32, so allow only one of them",
+                             name_of(options.precision), name_of(options.math))};
   }
   if (!(max_error >= 0)) {
     return Error{ErrorCode::invalid_argument, fmt::format("max_error={} must be at least 0", max_error)};
