@@ -166,6 +166,20 @@ TEST(Cudnn, Engine8IsSlowWithCompiledActivations) {
   EXPECT_LT(seconds("fprop:x=f16,1x256x10x10,nhwc:w=f16,80x256x3x3,nhwc:pad=1x1:bias=1:act=swish,1", 8), 30e-6);
 }
 
+// So are engines that sum an output's products in turn: strictly in f32, and from 16 bits to f32.
+TEST(Cudnn, SumsInTurnAreAsSlowAsTheyAreLong) {
+  const auto seconds = [](const std::string& text, std::int64_t engine) {
+    return first_choice_seconds(problem_of(text), described_h200(), engine);
+  };
+  const std::string pixel = "fprop:x=f32,32x1152x1x1,nchw:w=f32,48x1152x1x1,nchw:bias=1";
+  EXPECT_NEAR(seconds(pixel, 44), 49e-6, 6e-6);
+  EXPECT_LT(seconds(pixel, 11), 10e-6);
+  EXPECT_LT(seconds(pixel + ":math=tf32", 44), 10e-6);
+  const std::string narrow = "fprop:x=f16,32x1152x7x7,nhwc:w=f16,192x1152x1x1,nhwc:y=f32,32x192x7x7,nhwc:bias=1";
+  EXPECT_NEAR(seconds(narrow, 52), 24e-6, 4e-6);
+  EXPECT_LT(seconds("fprop:x=f16,32x1152x7x7,nhwc:w=f16,192x1152x1x1,nhwc:bias=1", 52), 10e-6);
+}
+
 TEST(Cudnn, LimitsNameTheField) {
   const auto reason = [](const std::string& text, const CudaDevice& device) {
     const auto refusal = outside_limits(problem_of(text), device);
