@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <iterator>
 #include <system_error>
@@ -30,12 +31,9 @@ OfProcess& of_process() {
   return all;
 }
 
-// What the compiler's library destroys as the process ends comes after this, since it was loaded before.
-struct AtExit {
-  ~AtExit() {
-    if (of_process().is_own()) of_process().compiler.stop();
-  }
-};
+void stop_at_exit() {
+  if (of_process().is_own()) of_process().compiler.stop();
+}
 
 }  // namespace
 
@@ -104,7 +102,9 @@ bool is_first_of_its_kind(const KernelRequest& request) {
 void compile_ahead(std::span<const KernelRequest> requests) {
   OfProcess& all = of_process();
   if (!all.is_own()) return;
-  static const AtExit at_exit;
+  // Anew each time: what the compiler's library made for the kernels before is destroyed after the threads have ended,
+  // since the last that is registered comes first.
+  std::atexit(stop_at_exit);
   all.compiler.add(requests);
 }
 
