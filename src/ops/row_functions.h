@@ -53,7 +53,7 @@ struct RowFunctions {
   void (*thin_products)(const float* x, std::int64_t x_step, const float* rows, std::int64_t row_step,
                         std::int64_t terms, DataType type, void* y, std::int64_t y_step, std::int64_t row_count,
                         std::int64_t count);
-  static constexpr std::int64_t kMostTerms = 8;
+  static constexpr std::int64_t kMostTerms = 9;
   // sums[i] += the sum over r < row_count of x[r * row_step + i], which is made first.
   void (*accumulate)(DataType type, const void* x, std::int64_t row_step, std::int64_t row_count, float* sums,
                      std::int64_t count);

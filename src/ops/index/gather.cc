@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cstring>
 
+#include "ops/index/pick_elements.h"
 #include "ops/indexing.h"
 #include "ops/movement/map_copy.h"
 #include "ops/movement/mapped_copy.h"
 #include "ops/operator_row.h"
+#include "ops/rows.h"
 
 namespace convoy::ops {
 
@@ -179,9 +181,10 @@ class GatherElements final : public Operator {
   }
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
-                                       std::span<const TensorDesc> outputs, const PlanRequest&) const override {
+                                       std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const std::int64_t given, node.integer("axis", 0));
     CONVOY_TRY(const int axis, normalize_axis(node, given, inputs[0].desc.rank(), "axis"));
+    const bool vectors = has_row_vectors(request);
     const TensorDesc& x = inputs[0].desc;
     const Dims strides = packed_strides(x.dims);
     const std::int64_t dim = x.dims[axis], along = strides[axis];
@@ -204,6 +207,13 @@ class GatherElements final : public Operator {
                                const I* const indices = static_cast<const I*>(in[1]) + at[0];
                                T* const to = static_cast<T*>(out[0]) + at[0];
                                const std::int64_t next = loop.inner_stride(1);
+                               if constexpr (sizeof(T) >= sizeof(std::uint32_t)) {
+                                 if (vectors) {
+                                   if (!avx2::pick_elements(from, next, along, indices, dim, run, to))
+                                     all_there = false;
+                                   return;
+                                 }
+                               }
                                for (std::int64_t i = 0; i < run; ++i) {
                                  std::int64_t index = indices[i];
                                  if (index < 0) index += dim;

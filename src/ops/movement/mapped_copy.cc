@@ -67,7 +67,11 @@ MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std
 
 // Short ones only, and where rows are left that threads can share, unless these are so short that one thread is faster.
 void MappedCopy::merge_inner_dims() {
-  constexpr std::int64_t kMostBytes = 512, kLeastRows = 4, kTinyBytes = 16, kManyRows = 16, kManyBytes = 4096;
+  constexpr std::int64_t kMostBytes = 512, kLeastRows = 4, kTinyBytes = 16, kManyRows = 16, kManyBytes = 4096,
+                         kLittle = 1 << 17;
+  const std::int64_t all =
+      std::accumulate(dims_.begin(), dims_.end(), std::int64_t{1}, std::multiplies<std::int64_t>());
+  const bool is_little = all * static_cast<std::int64_t>(element_size_) <= kLittle;  // one thread is faster
   const auto stays_together = [&] {
     const Dims& inner = offsets_.back();
     for (std::size_t i = 0; i < inner.size(); ++i) {
@@ -81,12 +85,8 @@ void MappedCopy::merge_inner_dims() {
     const std::int64_t rows =
         std::accumulate(dims_.begin(), dims_.end() - 2, std::int64_t{1}, std::multiplies<std::int64_t>());
     const std::int64_t bytes = size * static_cast<std::int64_t>(element_size_);
-    if (!packed ||
-        bytes > (rows < kLeastRows  ? kTinyBytes
-                 : rows < kManyRows ? kMostBytes
-                                    : kManyBytes) ||
-        !stays_together())
-      return;
+    const std::int64_t most = is_little || rows >= kManyRows ? kManyBytes : rows < kLeastRows ? kTinyBytes : kMostBytes;
+    if (!packed || bytes > most || !stays_together()) return;
     group_ = size;
     dims_.pop_back();
     strides_.pop_back();

@@ -23,9 +23,10 @@ bool is_of_short_lines(const BroadcastLoop& kept, const BroadcastLoop& group) {
   constexpr std::int64_t kFew = 16, kShort = 64;
   const std::int64_t size = group.elements(), beside = kept.inner_size();
   if (size == 0 || kept.elements() < kFew) return false;
-  const bool apart = kept.elements() > beside && beside < kFew;
-  const bool in_rows = group.inner_stride(0) == 1 && group.inner_size() >= kFew;
-  return size <= (!apart ? kLongestShortRow : in_rows ? kShort : kLongestShort);
+  const bool apart = kept.elements() > beside && beside < kFew, is_row = group.inner_stride(0) == 1;
+  const bool in_pieces = is_row && group.inner_size() < kFew && group.inner_size() < size;
+  const bool in_rows = is_row && group.inner_size() >= kFew;
+  return size <= (in_pieces ? kLongestShort : !apart ? kLongestShortRow : in_rows ? kShort : kLongestShort);
 }
 
 // Lines side by side as they are and in f32, `count` of `size` elements: element e of line i is at e * count + i.
