@@ -1,6 +1,7 @@
 // Notes that Convoy gives engines besides those of convoy/engine.h.
 #pragma once
 
+#include <array>
 #include <string_view>
 
 namespace convoy::note {
@@ -12,5 +13,9 @@ inline constexpr std::string_view spreads_special_values = "SPREADS_SPECIAL_VALU
 inline constexpr std::string_view multiplies_padding = "MULTIPLIES_PADDING";
 // The fused activation makes another value of a NaN or an infinity.
 inline constexpr std::string_view loses_special_values = "LOSES_SPECIAL_VALUES";
+
+// Of cuDNN's, those that say what a result loses: a program that ran without is offered none of them.
+inline constexpr std::array<std::string_view, 6> kLosses = {
+    "NONDETERMINISTIC", "TENSOR_CORE", "DOWN_CONVERT_INPUTS", "FFT", "REDUCED_PRECISION_REDUCTION", "WINOGRAD"};
 
 }  // namespace convoy::note

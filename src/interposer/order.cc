@@ -1,22 +1,15 @@
 #include "interposer/order.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <string_view>
+
+#include "core/notes.h"
 
 namespace convoy::interposer {
-namespace {
-
-constexpr std::array<std::string_view, 6> kLosses = {
-    "NONDETERMINISTIC", "TENSOR_CORE", "DOWN_CONVERT_INPUTS", "FFT", "REDUCED_PRECISION_REDUCTION", "WINOGRAD"};
-
-}  // namespace
-
 unsigned losses_of(const std::vector<std::string>& notes) {
   unsigned losses = 0;
-  for (std::size_t i = 0; i < kLosses.size(); ++i) {
-    for (const std::string& note : notes) losses |= note == kLosses[i] ? 1u << i : 0u;
+  for (std::size_t i = 0; i < note::kLosses.size(); ++i) {
+    for (const std::string& each : notes) losses |= each == note::kLosses[i] ? 1u << i : 0u;
   }
   return losses;
 }

@@ -3,17 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <tuple>
 
+#include "core/notes.h"
 #include "select/choose/notes.h"
 
 namespace convoy::report {
 namespace {
-
-constexpr std::array<std::string_view, 6> kLosses = {
-    "NONDETERMINISTIC", "TENSOR_CORE", "DOWN_CONVERT_INPUTS", "FFT", "REDUCED_PRECISION_REDUCTION", "WINOGRAD"};
 
 // Whether it can run in a program: in the place of a plan of cuDNN's newer API all can, but for oracles.
 bool can_run_in(const RecordedGraph& graph, const std::string& candidate) {
@@ -223,7 +220,7 @@ class Builder {
 
 std::vector<std::string> losses(const std::vector<std::string>& notes) {
   std::vector<std::string> lost;
-  for (const std::string_view loss : kLosses) {
+  for (const std::string_view loss : note::kLosses) {
     if (selection::has_note(notes, loss)) lost.emplace_back(loss);
   }
   return lost;
