@@ -141,7 +141,7 @@ TEST_F(Command, ExplainSaysWhatDecidedAndWhyTheNextLost) {
     if (engine["engine"] != "reference") continue;
     EXPECT_EQ(engine["excluded"]["code"], "filtered");
   }
-  const json measured = run_json({"explain", kConv, "--engines", "cpu.*", "--budget", "0.5"}, 0)["problems"][0];
+  const json measured = run_json({"explain", kConv, "--engines", "cpu.*", "--budget", "5"}, 0)["problems"][0];
   EXPECT_TRUE(measured["chosen"]["decided_by"].get<std::string>().starts_with("measurement, of "));
   EXPECT_NE(measured["runner_up"]["why"].get<std::string>().find("measured to take "), std::string::npos);
   write("rules.txt", "* -> cpu.direct\n");
