@@ -380,7 +380,7 @@ TEST_F(Home, APlanIsObeyedThere) {
 TEST_F(Home, WhatPlansCostIsMeasuredThere) {
   const Graph graph = only_convolutions();
   options_.selection.mode = SelectionMode::measured;
-  options_.selection.budget_seconds = 0.3;
+  options_.selection.budget_seconds = 5;
   const auto made = plan_of(graph, {.options = options_, .engines = engines_});
   ASSERT_TRUE(made.ok()) << made.error().message;
   EXPECT_GE(made->cost().measured, 1) << print(*made);

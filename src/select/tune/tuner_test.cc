@@ -262,7 +262,7 @@ TEST_F(Tuner, ABudgetEndsItWithWhatIsKnown) {
   const auto selection = choose({&endless, &quick_, &wrong_});
   const double took = monotonic_seconds() - start;
   ASSERT_TRUE(selection.ok()) << selection.error().message;
-  EXPECT_LT(took, 1.0);
+  EXPECT_LT(took, 5.0);  // where all of it would take a quarter of an hour
   EXPECT_EQ(selection->candidate.engine, "fake.quick");
   EXPECT_TRUE(selection->partial);
   EXPECT_FALSE(selection->warnings.empty());
