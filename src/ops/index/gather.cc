@@ -208,9 +208,8 @@ class GatherElements final : public Operator {
                                T* const to = static_cast<T*>(out[0]) + at[0];
                                const std::int64_t next = loop.inner_stride(1);
                                if constexpr (sizeof(T) >= sizeof(std::uint32_t)) {
-                                 if (vectors) {
-                                   if (!avx2::pick_elements(from, next, along, indices, dim, run, to))
-                                     all_there = false;
+                                 if (vectors && along == 1) {  // else products of 64 bits, which have none
+                                   if (!avx2::pick_elements(from, next, indices, dim, run, to)) all_there = false;
                                    return;
                                  }
                                }

@@ -5,10 +5,9 @@
 
 namespace convoy::ops::avx2 {
 
-// y[i] = x[i * next + index * along] with index = indices[i], or indices[i] + dim where that is below 0. False, and y
+// y[i] = x[i * next + index] with index = indices[i], or indices[i] + dim where that is below 0. False, and y
 // is anything, where one is outside of [-dim, dim).
 template <class T, class I>
-bool pick_elements(const T* x, std::int64_t next, std::int64_t along, const I* indices, std::int64_t dim,
-                   std::int64_t count, T* y);
+bool pick_elements(const T* x, std::int64_t next, const I* indices, std::int64_t dim, std::int64_t count, T* y);
 
 }  // namespace convoy::ops::avx2

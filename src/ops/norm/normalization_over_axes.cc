@@ -20,12 +20,13 @@ namespace {
 
 // Few groups lie beside each other and each is short, those in rows shorter yet, or all are rows shorter than a vector.
 bool is_of_short_lines(const BroadcastLoop& kept, const BroadcastLoop& group) {
-  constexpr std::int64_t kFew = 16, kShort = 64;
+  constexpr std::int64_t kFew = 16, kShort = 64, kLongRow = 64;
   const std::int64_t size = group.elements(), beside = kept.inner_size();
   if (size == 0 || kept.elements() < kFew) return false;
   const bool apart = kept.elements() > beside && beside < kFew, is_row = group.inner_stride(0) == 1;
   const bool in_pieces = is_row && group.inner_size() < kFew && group.inner_size() < size;
   const bool in_rows = is_row && group.inner_size() >= kFew;
+  if (kept.inner_stride(1) == 1 && beside >= kLongRow) return false;  // vectors take these as they lie
   return size <= (in_pieces ? kLongestShort : !apart ? kLongestShortRow : in_rows ? kShort : kLongestShort);
 }
 

@@ -210,6 +210,17 @@ class ShortBytePlanes {
   std::vector<std::size_t> ends_;   // of each output's taps
 };
 
+// Rows of one element: the dim before takes their place.
+void drop_single_columns(PoolGeometry& geometry, TensorDesc& x, TensorDesc& y) {
+  if (!x.is_packed(Layout::nchw) || !y.is_packed(Layout::nchw)) return;
+  while (geometry.spatial_dims > 1 && geometry.axes[2].in == 1 && geometry.axes[2].out == 1) {
+    std::rotate(geometry.axes.begin(), geometry.axes.begin() + 2, geometry.axes.end());
+    --geometry.spatial_dims;
+    x = TensorDesc::packed(x.type, Dims(x.dims.begin(), x.dims.end() - 1));
+    y = TensorDesc::packed(y.type, Dims(y.dims.begin(), y.dims.end() - 1));
+  }
+}
+
 class MaxPool final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -227,10 +238,11 @@ class MaxPool final : public Operator {
 
   Result<std::unique_ptr<OpPlan>> plan(const NodeDesc& node, std::span<const Input> inputs,
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
-    const TensorDesc &x = inputs[0].desc, &y = outputs[0];
-    CONVOY_TRY(const PoolGeometry geometry, read_pooling(node, x.dims));
+    TensorDesc x = inputs[0].desc, y = outputs[0];
+    CONVOY_TRY(PoolGeometry geometry, read_pooling(node, x.dims));
     CONVOY_TRY(const std::int64_t order, node.integer("storage_order", 0));
     const bool with_indices = outputs.size() > 1, vectors = has_row_vectors(request);
+    if (!with_indices) drop_single_columns(geometry, x, y);
     const TensorDesc indices = with_indices ? outputs[1] : y;
     if (!with_indices) {
       if (auto plan = plane_pooling(node, PoolKind::max, geometry, x, y, request)) return plan;

@@ -278,9 +278,13 @@ class Cumulative final : public Operator {
               kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
                 if constexpr (!is_float_element<T> || std::is_same_v<T, Compute<T>>) {
                   if (kept.inner_stride(0) == 1 && kept.inner_stride(1) == 1 && count > 1) {
-                    return accumulate_rows(product, static_cast<const T*>(in[0]) + at[1], from_step,
-                                           static_cast<T*>(out[0]) + at[0], to_step, size, count, exclusive != 0,
-                                           reverse != 0);
+                    // Of more rows than stay near, those that are short are read as they lie.
+                    constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
+                    const bool by_rows = count * kBytes <= 1024 && size * count * kBytes > (256 << 10);
+                    const auto accumulate = by_rows ? accumulate_short_rows<T> : accumulate_long_rows<T>;
+                    return accumulate(product, static_cast<const T*>(in[0]) + at[1], from_step,
+                                      static_cast<T*>(out[0]) + at[0], to_step, size, count, exclusive != 0,
+                                      reverse != 0);
                   }
                 }
                 for (std::int64_t i = 0; i < count; ++i) {
@@ -299,40 +303,78 @@ class Cumulative final : public Operator {
   // Of types that hold their sums and products as they are. Integers wrap around.
   template <class T>
   struct Sums {
+    static constexpr std::int64_t N = 16 / sizeof(T);
     template <class U>
     struct Unsigned {
       using type = std::make_unsigned_t<U>;
     };
     using Number = typename std::conditional_t<is_float_element<T>, std::type_identity<T>, Unsigned<T>>::type;
+    typedef Number Vector __attribute__((vector_size(16)));
   };
 
-  // Rows of neighbours that lie along the axis, some columns at a time: each row is the one before it and one of x.
+  // kVectors of neighbours in rows that lie along the axis: their sums stay in registers.
+  template <int kVectors, class T, class Combine>
+  static void accumulate_columns(const T* x, std::int64_t x_step, T* y, std::int64_t y_step, std::int64_t size,
+                                 bool exclusive, Combine combine) {
+    using Vector = typename Sums<T>::Vector;
+    constexpr std::int64_t N = Sums<T>::N;
+    Vector sums[kVectors];
+    for (Vector& sum : sums) sum = Vector{} + combine.start;
+    for (std::int64_t k = 0; k < size; ++k, x += x_step, y += y_step) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        Vector more;
+        std::memcpy(&more, x + v * N, sizeof(more));
+        const Vector before = sums[v];
+        sums[v] = combine(before, more);
+        const Vector made = exclusive ? before : sums[v];
+        std::memcpy(y + v * N, &made, sizeof(made));
+      }
+    }
+  }
+
   template <class T>
-  static void accumulate_rows(bool product, const T* x, std::int64_t x_step, T* y, std::int64_t y_step,
-                              std::int64_t size, std::int64_t count, bool exclusive, bool reverse) {
-    constexpr std::int64_t kColumns = 4096 / static_cast<std::int64_t>(sizeof(T));
+  static void accumulate_long_rows(bool product, const T* x, std::int64_t x_step, T* y, std::int64_t y_step,
+                                   std::int64_t size, std::int64_t count, bool exclusive, bool reverse) {
+    const std::int64_t at = reverse ? size - 1 : 0, sign = reverse ? -1 : 1;
+    std::int64_t c = 0;
+    const auto columns = [&]<int kVectors>(auto combine) {
+      for (constexpr std::int64_t kCount = kVectors * Sums<T>::N; c + kCount <= count; c += kCount) {
+        accumulate_columns<kVectors>(x + at * x_step + c, sign * x_step, y + at * y_step + c, sign * y_step, size,
+                                     exclusive, combine);
+      }
+    };
+    const auto all = [&](auto combine) {
+      columns.template operator()<4>(combine);
+      columns.template operator()<1>(combine);
+    };
+    product ? all(Product<typename Sums<T>::Number>()) : all(Plus<typename Sums<T>::Number>());
+    for (; c < count; ++c) accumulate(product, x + c, x_step, y + c, y_step, size, exclusive, reverse);
+  }
+
+  // Short rows of neighbours that lie along the axis: each is the one before it and one of x.
+  template <class T>
+  static void accumulate_short_rows(bool product, const T* x, std::int64_t x_step, T* y, std::int64_t y_step,
+                                    std::int64_t size, std::int64_t count, bool exclusive, bool reverse) {
     using Number = typename Sums<T>::Number;
     const auto rows = [&](auto combine) {
-      const std::int64_t sign = reverse ? -1 : 1, last = reverse ? size - 1 : 0;
-      for (std::int64_t c = 0; c < count; c += kColumns) {
-        const std::int64_t n = std::min(kColumns, count - c);
-        const T* from = x + last * x_step + c;
-        T* to = y + last * y_step + c;
-        if (exclusive) {
-          std::fill_n(to, n, static_cast<T>(combine.start));
-        } else if (from != to) {
-          std::copy_n(from, n, to);
-        }
-        for (std::int64_t k = 1; k < size; ++k) {
-          const T* const before = to;
-          if (!exclusive) from += sign * x_step;
-          to += sign * y_step;
+      const std::int64_t sign = reverse ? -1 : 1, first = reverse ? size - 1 : 0;
+      const T* from = x + first * x_step;
+      T* to = y + first * y_step;
+      if (exclusive) {
+        std::fill_n(to, count, static_cast<T>(combine.start));
+      } else if (from != to) {
+        std::copy_n(from, count, to);
+      }
+      for (std::int64_t k = 1; k < size; ++k) {
+        const T* const before = to;
+        if (!exclusive) from += sign * x_step;
+        to += sign * y_step;
 #pragma GCC ivdep  // x is y or does not overlap it
-          for (std::int64_t i = 0; i < n; ++i) {
-            to[i] = static_cast<T>(combine(static_cast<Number>(before[i]), static_cast<Number>(from[i])));
-          }
-          if (exclusive) from += sign * x_step;
+        for (std::int64_t i = 0; i < count; ++i) {
+          to[i] = static_cast<T>(combine(static_cast<Number>(before[i]), static_cast<Number>(from[i])));
         }
+        if (exclusive) from += sign * x_step;
       }
     };
     product ? rows(Product<Number>()) : rows(Plus<Number>());
