@@ -67,7 +67,7 @@ MappedCopy::MappedCopy(const TensorDesc& x, const TensorDesc& y, FunctionRef<std
 
 // Short ones only, and where rows are left that threads can share, unless these are so short that one thread is faster.
 void MappedCopy::merge_inner_dims() {
-  constexpr std::int64_t kMostBytes = 512, kLeastRows = 4, kTinyBytes = 16, kManyRows = 16, kManyBytes = 4096,
+  constexpr std::int64_t kMostBytes = 512, kLeastRows = 4, kTinyBytes = 64, kManyRows = 16, kManyBytes = 4096,
                          kLittle = 1 << 17;
   const std::int64_t all =
       std::accumulate(dims_.begin(), dims_.end(), std::int64_t{1}, std::multiplies<std::int64_t>());
