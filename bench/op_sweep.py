@@ -54,7 +54,7 @@ OPERATIONS = {"Exp": 17, "Tanh": 26, "Sigmoid": 26, "Erf": 26, "Gelu": 30, "Soft
               "LpNormalization": 12, "LayerNormalization": 16, "InstanceNormalization": 16, "Hardmax": 6, "ArgMax": 6}
 VECTOR, AT_ONCE = 16, 4
 REASONS = (  # why forms take more than MOST_FLOORS: the first pattern that fits
-    ("TopK/*", "the best of a line are kept in their order: each waits for the one before it"),
+    ("TopK/*", "each element finds its place among the best before it, of many lines at once"),
     ("Gather/*", "indices decide where elements are read: an address an element"),
     ("GatherElements/*", "indices decide where elements are read: an address an element"),
     ("ScatterElements/*", "indices decide where elements are written: an address an element"),
@@ -64,6 +64,16 @@ REASONS = (  # why forms take more than MOST_FLOORS: the first pattern that fits
     ("*/axis 0/1x91x73x79/*", "the axis has one element: what is done for a line is done for each element"),
     ("*/axes 0/1x91x73x79/*", "the axis has one element: what is done for a line is done for each element"),
     ("Resize/*", "where each output's taps lie stands in a table: an address a tap, and the floor counts a copy alone"),
+    ("Gemm/*", "the floor counts a copy alone, not its products"),
+    ("Einsum/*", "small or turned operands are packed first"),
+    ("ReduceLog*", "a logarithm for each line, and for its pieces an exponential each, while the floor counts f32's by vectors alone"),
+    ("MeanVarianceNormalization/*", "short groups are gathered, and each takes a square root and a division"),
+    ("*Normalization/*", "short rows: each takes a square root and a division"),
+    ("Pow/*", "in f64, whose digits leave f32's right"),
+    ("SpaceToDepth/*", "neighbours of either side lie far apart on the other, and there are few of them"),
+    ("Pad/*", "short rows: finding the next takes as long as moving it"),
+    ("Tile/*", "short rows: finding the next takes as long as moving it"),
+    ("ScatterND/*", "indices decide where elements are written: an address an element"),
     ("*Pool/*/u8", "bytes are compared a run of outputs with the same taps at a time, whose taps are found for each"),
     ("LpPool/*", "a run of outputs with the same taps at a time, whose taps are found for each"),
     ("*/2x12x19x31x37/*", "rows of 37 elements: finding the next takes as long as what is done with it"),
