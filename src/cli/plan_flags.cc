@@ -18,6 +18,8 @@ bool is_how(const std::string& text) {
   return text.starts_with("uniform:") || std::ranges::find(how_names(), text) != how_names().end();
 }
 
+constexpr const char* kTf32Precision = "tf32";  // what f32 is rounded to, and no type of tensors
+
 }  // namespace
 
 bool restricts_engines(const SharedOptions& shared) {
@@ -26,8 +28,6 @@ bool restricts_engines(const SharedOptions& shared) {
          shared.fallback || shared.deterministic || shared.no_runtime_compilation || shared.workspace_limited ||
          shared.objective != usual.objective || shared.warm || shared.all_cold;
 }
-
-constexpr const char* kTf32 = "tf32";  // what f32 is rounded to, and no type of tensors
 
 const std::vector<std::string>& how_names() {
   static const auto& names = *new std::vector<std::string>{
@@ -71,7 +71,7 @@ Result<void> apply_parts(const std::string& parts, NetworkOptions& options) {
 }
 
 Result<void> apply_precision(const std::string& text, NetworkOptions& options) {
-  if (text == kTf32) {
+  if (text == kTf32Precision) {
     options.precision = DataType::f32;
     options.math = std::max(options.math, MathMode::tf32);
     options.selection.filter.tf32 = true;
@@ -193,7 +193,7 @@ Result<void> apply(const Program& program, const PlanFlags& flags, NetworkOption
   auto plan = parse_plan({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
   if (!plan.ok()) return plan.error().within("--plan").within(flags.plan_file);
   if (program.shared.threads == 0) options.threads = plan->header.threads;
-  if (program.shared.allow.empty() && flags.precision != kTf32) options.math = plan->header.math;
+  if (program.shared.allow.empty() && flags.precision != kTf32Precision) options.math = plan->header.math;
   if (flags.precision == PlanFlags().precision) options.precision = plan->header.precision;
   options.plan = std::move(*plan);
   return {};

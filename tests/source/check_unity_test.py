@@ -26,8 +26,10 @@ def main():
     for line, expected in FAILS:
         said, passes = check({"src/CMakeLists.txt": LISTING, "src/one.cc": ONE, "src/two.cc": f"namespace {{\n{line}\n}}  // namespace\n"})
         assert not passes and expected in said and "1 names" in said, (line, said)
+    said, passes = check({"src/CMakeLists.txt": LISTING, "src/one.cc": ONE, "src/two.cc": "constexpr int kMost = 4;\n"})
+    assert not passes and "'kMost' is defined in" in said, said
     assert not check({})[1], "a folder without files"
-    print(f"{len(PASSES) + len(FAILS) + 1} folders checked")
+    print(f"{len(PASSES) + len(FAILS) + 2} folders checked")
 
 
 if __name__ == "__main__":
