@@ -10,7 +10,7 @@ ONE = "namespace {\n\nconstexpr int kMost = 3;\nstruct Row {\n  int x;\n};\nint 
 PASSES = [{"src/CMakeLists.txt": LISTING, "src/one.cc": ONE, "src/two.cc": "namespace {\nint sum(double a);\n}  // namespace\nstruct Public {\n};\n"},
           {"src/CMakeLists.txt": LISTING, "src/one.cc": ONE, "src/three.cc": ONE},
           {"src/CMakeLists.txt": LISTING.replace("OPTIONS ${CONVOY_DECIDES}", "UNITY") + "convoy_library(b SOURCES two.cc)\n",
-           "src/one.cc": ONE, "src/two.cc": "constexpr int kMost = 3;\n"}]
+           "src/one.cc": ONE, "src/two.cc": "constexpr int kOther = 3;\n"}]
 FAILS = [("constexpr double kMost = 4;", "'kMost' is defined in src/one.cc and in src/two.cc"),
          ("class Row final : Base {", "'Row' is defined in src/one.cc and in src/two.cc")]
 
