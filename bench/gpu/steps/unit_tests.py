@@ -37,7 +37,7 @@ class Tests(harness.Step):
 class Random(harness.Step):
     """Random problems in parts, with CONVOY_TEST_FULL; the sanitizers on a part each, of fewer problems."""
 
-    jobs = 8
+    jobs = 16  # each part compiles its kernels one after another, which is nearly all of its time
     parts = 10  # of a test's problems
 
     def programs(self, programs, alone=(), rest=False):
