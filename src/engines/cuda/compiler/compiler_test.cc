@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -150,6 +152,24 @@ TEST_F(CacheTest, ThreadsThatWantTheSameKernelCompileItOnce) {
   EXPECT_FALSE(program_image(wrong).ok());
   EXPECT_FALSE(program_image(wrong).ok());
   EXPECT_EQ(compiled, 3);  // a failure is not kept
+
+  // What is needed later is not begun while this one, which takes a second or so, is compiled.
+  const ProgramSource slow{"slow.cu",
+                           "extern \"C\" __global__ void slow(float* to) {\n#pragma unroll\n"
+                           "  for (int i = 0; i < 100; ++i) to[i] = sinf(to[i]) + to[99 - i] * cosf(to[i]);\n}\n",
+                           {},
+                           90};
+  const ProgramSource quick{"quick.cu", "extern \"C\" __global__ void quick(int* to) { *to = 2; }\n", {}, 90};
+  std::latch begins(2);
+  const std::jthread now([&] {
+    begins.arrive_and_wait();
+    EXPECT_TRUE(program_image(slow).ok());
+  });
+  begins.arrive_and_wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(is_kept(slow));  // else it is not slow enough
+  EXPECT_TRUE(program_image(quick, Need::later).ok());
+  EXPECT_TRUE(is_kept(slow));
   ASSERT_TRUE(set_log(LogLevel::off, {}).ok());
 }
 

@@ -1,5 +1,5 @@
-// An engine whose problems are products of matrices on tensor cores, f16 and bf16, in tiles (cuda.gemm, cuda.pointwise,
-// cuda.stem, cuda.volume): its configurations are the tiles that it has.
+// An engine whose problems are products of matrices in tiles, f16 and bf16 (cuda.gemm, cuda.pointwise, cuda.stem and
+// cuda.volume on tensor cores, cuda.gemv, which adds f32): its configurations are the tiles that it has.
 #pragma once
 
 #include <array>

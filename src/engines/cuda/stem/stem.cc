@@ -24,6 +24,7 @@ constexpr std::array<ProductTile, 8> kTiles = {{{128, 64, 4, 1, 3},
                                                 {64, 64, 2, 2, 3},
                                                 {64, 32, 4, 1, 4},
                                                 {32, 32, 2, 1, 8}}};
+constexpr std::int64_t kMostPixels = 256;  // of a tile
 constexpr double kLaunchSeconds = 2e-6;
 constexpr double kBlockSeconds = 2e-6;  // until a block has its filters and its first patch
 // What a multiprocessor takes: products, an element of a patch, an output. And what a thread takes for a word of the
@@ -130,7 +131,7 @@ class StemEngine final : public ProductEngine {
     std::int64_t span = (problem.in_channels() - 1) * problem.x.strides[1];
     for (std::size_t i = 0; i < problem.dilation.size(); ++i) {
       const std::int64_t pixels =
-          std::min<std::int64_t>(problem.x.dims[2 + i], kTiles[1].m * problem.stride[i] + kMostReach);
+          std::min<std::int64_t>(problem.x.dims[2 + i], kMostPixels * problem.stride[i] + kMostReach);
       span += pixels * problem.x.strides[2 + i];
     }
     if (span > kMost) {
