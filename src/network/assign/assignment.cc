@@ -136,7 +136,8 @@ BiasQueries bias_queries(const Graph& graph, const Node& node, const NodeFormats
   if (place == 0) return {chooser.query(graph, node, std::move(problem), formats.threads, place), {}};
   const ConvInputs inputs = conv_inputs(node);
   const HostTensor* const weights = graph.constant_of(inputs.weights);
-  if (formats.reads.layout == Layout::nhwc && weights != nullptr && weights->desc.dims == problem.w.dims) {
+  const bool channels_last = formats.reads.layout == Layout::nhwc || formats.writes.layout == Layout::nhwc;
+  if (channels_last && weights != nullptr && weights->desc.dims == problem.w.dims) {
     problem.w = problem.w.with_layout(Layout::nhwc);
   }
   const bool halves = problem.epilogue.bias && has_narrow_bias(problem);

@@ -32,7 +32,7 @@ std::array<NodeFormats, 3> formats_at_home(const NodeFormats& formats) {
     return NodeFormats{
         .reads = {layout, formats.reads.real}, .writes = {layout, formats.writes.real}, .strict = formats.strict};
   };
-  return {in(formats.reads.layout), in(Layout::nhwc), in(Layout::nchw)};
+  return {formats, in(Layout::nhwc), in(Layout::nchw)};
 }
 
 // What an engine takes in the first of them that one runs in, if that may be less than `limit`.
@@ -74,6 +74,26 @@ std::vector<int> unfused_at_home(const Graph& graph, const std::vector<NodeForma
   return undone;
 }
 
+// A convolution reads an input of the network as it is, row-major, where that takes less than with a conversion first.
+void read_inputs_as_they_are(const Graph& graph, std::vector<NodeFormats>& formats, Chooser& chooser) {
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (!node.conv || std::ranges::find(graph.inputs, conv_inputs(node).data) == graph.inputs.end()) continue;
+    const Value& input = graph.values[conv_inputs(node).data];
+    const auto seconds = [&](const NodeFormats& tried) {
+      const auto alone = chooser.predict(conv_query(graph, node, tried, chooser));
+      if (!alone) return std::numeric_limits<double>::infinity();
+      return *alone +
+             chooser.costs().seconds_of_conversion(described(input, Layout::nchw), described(input, tried.reads));
+    };
+    NodeFormats row_major = formats[n];
+    row_major.reads.layout = Layout::nchw;
+    const double given = seconds(formats[n]);
+    if (predict_at_least(graph, node, row_major, chooser) >= given) continue;
+    if (seconds(row_major) < given) formats[n] = row_major;
+  }
+}
+
 }  // namespace
 
 std::vector<NodeFormats> take_form(Graph& graph, const Forms& forms) {
@@ -109,7 +129,9 @@ Result<Forms> forms_by(std::string_view how, const Graph& graph, Chooser& choose
   };
   // There the units that the types are for want channels last, in every layer.
   if (how == "greedy" && chooser.home() != 0 && on_narrow_units(graph, narrowest, chooser.options().math)) {
-    how = "uniform:nhwc";
+    std::vector<NodeFormats> formats = uniform_formats(graph, narrowest, chooser, Layout::nhwc);
+    read_inputs_as_they_are(graph, formats, chooser);
+    return with_fusions(std::move(formats));
   }
   if (how == "greedy") return with_fusions(greedy_formats(graph, narrowest, chooser));
   constexpr std::string_view kUniform = "uniform:";

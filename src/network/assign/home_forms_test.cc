@@ -1,4 +1,6 @@
 // What of a network at home on a GPU its engines are asked for; in run/home_test.cc's program, on the fake driver.
+#include <fmt/format.h>
+
 #include <chrono>
 #include <mutex>
 #include <set>
@@ -58,28 +60,29 @@ TEST(HomeForms, OnlyWhatMayTakeLessIsAskedFor) {
     }
     return found;
   };
-  // Each is the best that there can be: neither a bias of 32 bits is asked for nor what is left of a fusion.
+  // Each is the best that there can be: neither a bias of 32 bits is asked for nor what is left of a fusion. The first
+  // is asked for with its input as it comes, too.
   const AskedEngine alike;
   EXPECT_EQ(bias_types(alike), "narrow narrow ");
-  EXPECT_EQ(alike.asked.size(), 2U);
+  EXPECT_EQ(alike.asked.size(), 3U);
   for (const std::string& problem : alike.asked) EXPECT_NE(problem.find("bias=out"), std::string::npos) << problem;
   // The second is not, so it is asked for with the other bias, and without its Add and Relu.
   AskedEngine slow;
   slow.with_residual = 1;
   EXPECT_EQ(bias_types(slow), "narrow wide ");
-  EXPECT_GT(slow.asked.size(), 2U);
+  EXPECT_GT(slow.asked.size(), 3U);
   slow.asked.clear();
   slow.wide = 100;
   EXPECT_EQ(bias_types(slow), "narrow narrow ");
 }
 
-// Takes so long in each layout, and a second from one to another.
+// Takes so long in each layout, and a second from one to another, if not said otherwise.
 struct ByLayout : testing_support::StreamEngine {
   double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
-    if (problem.x.layout() != problem.y.layout()) return 1;
+    if (problem.x.layout() != problem.y.layout()) return problem.y.layout() == Layout::nhwc ? to_nhwc : 1;
     return problem.x.layout() == Layout::nhwc ? nhwc : 50e-6;
   }
-  double nhwc = 1e-6;
+  double nhwc = 1e-6, to_nhwc = 1;
 };
 
 TEST(HomeForms, GlobalWeighsLayoutsWithTheirConversions) {
@@ -109,6 +112,37 @@ TEST(HomeForms, GlobalWeighsLayoutsWithTheirConversions) {
   engine.nhwc = 49.9e-6;  // what three save is less than two conversions
   EXPECT_EQ(layouts("global"), "nchw@cuda:0 nchw@cuda:0 nchw@cuda:0 ");
   EXPECT_EQ(layouts("local"), "nhwc@cuda:0 nhwc@cuda:0 nhwc@cuda:0 ");
+}
+
+TEST(HomeForms, OfNarrowTypesTheFirstConvolutionMayReadTheInputAsItIs) {
+  GraphBuilder b;
+  int x = b.input("x", {1, 4, 8, 8}, DataType::f16);
+  for (int i = 0; i < 2; ++i) {
+    const auto weights = *converted(spread({4, 4, 3, 3}, -0.1, 0.1), TensorDesc::packed(DataType::f16, {4, 4, 3, 3}));
+    x = b.node("Conv", {x, b.constant(weights)}, {{"pads", std::vector<std::int64_t>(4, 1)}});
+  }
+  b.output(x);
+  for (std::size_t n = 0; n < b.graph.nodes.size(); ++n) b.graph.nodes[n].sources = {"n" + std::to_string(n)};
+  NetworkOptions options = test_options();
+  options.cuda = *cuda::describe(0);
+  options.selection.filter.engines = "*";
+  ByLayout engine;
+  const std::vector<const Engine*> engines = {&reference_engine(), &engine};
+  const auto layouts = [&](const char* how) {
+    options.how = how;
+    const auto session = prepare_graph(b.graph, {.options = options, .engines = engines});
+    if (!session.ok()) return session.error().message;
+    std::string found;
+    for (const NetworkStep& step : (*session)->steps()) {
+      if (step.kind != "conv") continue;
+      found += fmt::format("{}>{} ", name_of(step.problem.x.layout(), 2), name_of(step.problem.y.layout(), 2));
+    }
+    return found;
+  };
+  EXPECT_EQ(layouts("greedy"), "nhwc>nhwc nhwc>nhwc ") << "which takes a second otherwise";
+  engine.to_nhwc = engine.nhwc;
+  EXPECT_EQ(layouts("greedy"), "nchw>nhwc nhwc>nhwc ") << "as fast, and the input is not converted";
+  EXPECT_EQ(layouts("uniform:nhwc"), "nhwc>nhwc nhwc>nhwc ");
 }
 
 // Takes its time to answer, as cuDNN does, and wants the thread that asks to be in the device.

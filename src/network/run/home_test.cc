@@ -280,7 +280,7 @@ TEST_F(Home, HalvesStayHalvesAndLieChannelsLast) {
   const auto found = std::ranges::find(steps, "conv", &NetworkStep::kind);
   ASSERT_NE(found, steps.end());
   EXPECT_EQ(found->problem.x.type, DataType::f16);
-  EXPECT_TRUE(found->problem.x.is_packed(Layout::nhwc));
+  EXPECT_TRUE(found->problem.x.is_packed(Layout::nchw)) << "as the input comes";
   EXPECT_TRUE(found->problem.w.is_packed(Layout::nhwc));  // so it is uploaded
   EXPECT_TRUE(found->problem.y.is_packed(Layout::nhwc));
   expected_of(graph);
