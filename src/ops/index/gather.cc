@@ -8,6 +8,7 @@
 #include "ops/indexing.h"
 #include "ops/movement/map_copy.h"
 #include "ops/movement/mapped_copy.h"
+#include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
 #include "ops/rows.h"
 
@@ -85,6 +86,35 @@ std::optional<Spaced> evenly_spaced(const NodeDesc& node, std::span<const Input>
   return spaced;
 }
 
+// Each of `count` blocks of x, of which there are `dim`, to y.
+void take_blocks(DataType type, const void* indices, std::int64_t dim, const void* x, std::int64_t block,
+                 std::int64_t count, void* y) {
+  dispatch<kIndices>(type, [&]<class I>(Tag<I>) {
+    const auto take = [&](auto bytes) __attribute__((always_inline)) {
+      const I* const index = static_cast<const I*>(indices);
+      const char* const from = static_cast<const char*>(x);
+      char* to = static_cast<char*>(y);
+      for (std::int64_t i = 0; i < count; ++i, to += bytes) {
+        std::memcpy(to, from + (index[i] < 0 ? index[i] + dim : index[i]) * bytes, bytes);
+      }
+    };
+    switch (block) {
+      case 1:
+        return take(std::integral_constant<std::int64_t, 1>());
+      case 2:
+        return take(std::integral_constant<std::int64_t, 2>());
+      case 4:
+        return take(std::integral_constant<std::int64_t, 4>());
+      case 8:
+        return take(std::integral_constant<std::int64_t, 8>());
+      case 16:
+        return take(std::integral_constant<std::int64_t, 16>());
+      default:
+        return take(block);
+    }
+  });
+}
+
 class Gather final : public MapOperator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -115,12 +145,12 @@ class Gather final : public MapOperator {
         node,
         [=, op = node.op, type = inputs[1].desc.type](auto in, auto out, const ExecContext& context) -> Result<void> {
           CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
-          const char* from = static_cast<const char*>(in[0]);
-          char* to = static_cast<char*>(out[0]);
           parallel_for(context, outer * count, block / 4 + 1, [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = begin; i < end; ++i) {
-              const std::int64_t index = index_at(type, in[1], i % count);
-              std::memcpy(to + i * block, from + (i / count * dim + (index < 0 ? index + dim : index)) * block, block);
+            for (std::int64_t i = begin, n; i < end; i += n) {
+              n = std::min(end - i, count - i % count);
+              take_blocks(type, at_element(in[1], i % count, size_of(type)), dim,
+                          static_cast<const char*>(in[0]) + i / count * dim * block, block, n,
+                          static_cast<char*>(out[0]) + i * block);
             }
           });
           return {};

@@ -19,6 +19,30 @@ TEST(Gather, PicksBlocks) {
   expect_refused(node_of("Gather"), {floats({}, {1}), longs({1}, {0})}, "axis=0");
 }
 
+TEST(Gather, BlocksOfEverySize) {
+  constexpr int kOuter = 3, kDim = 11;
+  for (const DataType type : {DataType::u8, DataType::bf16, DataType::f32, DataType::f64}) {
+    for (const int block : {1, 2, 3, 4, 8, 17}) {
+      std::vector<double> x, y;
+      for (int i = 0; i < kOuter * kDim * block; ++i) x.push_back(i % 251);
+      const std::vector<double> indices = spread(40, -kDim, kDim - 1);
+      std::vector<double> whole;
+      for (const double index : indices) whole.push_back(std::round(index));
+      for (int o = 0; o < kOuter; ++o) {
+        for (const double index : whole) {
+          const auto from = static_cast<int>(index < 0 ? index + kDim : index);
+          for (int k = 0; k < block; ++k) y.push_back(x[(o * kDim + from) * block + k]);
+        }
+      }
+      for (const DataType kind : {DataType::s32, DataType::s64}) {
+        expect_op(node_of("Gather", {{"axis", std::int64_t{1}}}),
+                  {tensor(type, {kOuter, kDim, block}, x), tensor(kind, {5, 8}, whole)},
+                  {tensor(type, {kOuter, 5, 8, block}, y)}, type == DataType::bf16 ? 1 : 0, 0);
+      }
+    }
+  }
+}
+
 TEST(Gather, PicksChannels) {
   for (const DataType type : {DataType::u8, DataType::bf16, DataType::f32, DataType::f64}) {
     for (const std::vector<double>& channels : std::vector<std::vector<double>>{
