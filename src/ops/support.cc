@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -287,9 +288,14 @@ void BroadcastLoop::run(std::int64_t begin, std::int64_t end,
   if (begin >= end) return;
   const int last = static_cast<int>(dims_.size()) - 1;
   const std::size_t operands = strides_.size();
-  const std::size_t room = (operands + 3) / 4 * 4;            // offsets are moved four at a time
-  Dims memory(dims_.size() + room + dims_.size() * room, 0);  // of all three, since tensors may be tiny
-  std::int64_t *const coords = memory.data(), *const offsets = coords + dims_.size();
+  const std::size_t room = (operands + 3) / 4 * 4;  // offsets are moved four at a time
+  // Of coordinates, offsets and steps; tensors may be tiny, so of few dims nothing is allocated.
+  std::array<std::int64_t, 64> few;
+  Dims many;
+  const std::size_t needed = dims_.size() + room + dims_.size() * room;
+  if (needed > few.size()) many.resize(needed);
+  std::int64_t *const coords = needed > few.size() ? many.data() : few.data(), *const offsets = coords + dims_.size();
+  std::fill_n(coords, needed, 0);
   // What operands' offsets change by where d's coordinate is one more and those behind it are 0 again.
   std::int64_t* const steps = offsets + room;
   const auto move = [&](const std::int64_t* step) {

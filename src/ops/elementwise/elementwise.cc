@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 
 #include "ops/elementwise/evaluator.h"
 #include "ops/rows.h"
@@ -64,21 +65,34 @@ bool runs_with(const TensorDesc& operand, const TensorDesc& y) {
   return true;
 }
 
-// y = f(a, b) where y and a are channels last and b has a value for each channel of a sample: squeeze and excitation,
-// biases. Runs along the channels alone would be so short that finding them takes longer than computing them.
-struct FewChannels {
-  std::int64_t channels, positions;  // of a sample
-  std::int64_t sample_stride;        // of b; 0: all samples have the same
+// An operand whose elements come again and again as y, a tensor without gaps, is run through: after `period` elements
+// of y, within each `span` of them. So are channels last with a value for each channel, of all samples or of each, and
+// any values that are spread over outer dims.
+struct Repeats {
+  std::int64_t period = 0, span = 0;  // 0: it does not
 };
-constexpr std::int64_t kMostFewChannels = 256;
 
-std::optional<FewChannels> few_channels(const TensorDesc& y, const TensorDesc& a, const TensorDesc& b) {
-  if (y.rank() < 3 || y.elements() == 0 || y.dims[1] < 2 || y.dims[1] > kMostFewChannels) return std::nullopt;
-  if (a.dims != y.dims || !a.is_packed(Layout::nhwc) || !y.is_packed(Layout::nhwc)) return std::nullopt;
-  if (b.rank() != y.rank() || b.dims[1] != y.dims[1] || b.strides[1] != 1) return std::nullopt;
-  if (b.dims[0] != 1 && b.dims[0] != y.dims[0]) return std::nullopt;
-  if (b.elements() != b.dims[0] * b.dims[1]) return std::nullopt;
-  return FewChannels{y.dims[1], y.elements() / (y.dims[0] * y.dims[1]), b.dims[0] == 1 ? 0 : b.strides[0]};
+// The outermost spread that is worth it.
+Repeats repeats_of(const TensorDesc& operand, const TensorDesc& y) {
+  constexpr std::int64_t kLongestPeriod = 1024, kLeastSpan = 256, kLeastTimes = 4;
+  std::vector<int> order(y.dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](int d) { return y.strides[d]; });
+  Repeats found;
+  std::int64_t elements = 1, period = 1;  // of y, of the dims so far
+  bool was_spread = false;
+  for (const int d : order) {
+    if (y.dims[d] == 1) continue;
+    const int own = d - (y.rank() - operand.rank());
+    const bool spread = own < 0 || operand.dims[own] == 1;
+    if (spread && !was_spread) period = elements;
+    elements *= y.dims[d];
+    was_spread = spread;
+    if (spread && period > 1 && period <= kLongestPeriod && elements >= std::max(kLeastSpan, kLeastTimes * period)) {
+      found = {period, elements};
+    }
+  }
+  return found;
 }
 
 void copy_row(std::size_t size, const void* x, std::int64_t x_step, void* y, std::int64_t y_step, std::int64_t count) {
@@ -115,11 +129,15 @@ class ElementwisePlan {
     if (rows_ != nullptr) function_ = *function.vectors;
     y_runs_ = y.storage_elements() == y.elements();
     for (const TensorDesc& operand : operands) {
-      const bool single = operand.elements() == 1;
-      kinds_.push_back(single ? Kind::single : y_runs_ && runs_with(operand, y) ? Kind::runs : Kind::spread);
+      repeats_.push_back(y_runs_ ? repeats_of(operand, y) : Repeats{});
+      kinds_.push_back(operand.elements() == 1            ? Kind::single
+                       : y_runs_ && runs_with(operand, y) ? Kind::runs
+                       : repeats_.back().period > 0       ? Kind::repeats
+                                                          : Kind::spread);
     }
-    all_run_ = y_runs_ && std::ranges::find(kinds_, Kind::spread) == kinds_.end();
-    if (operands.size() == 2) few_ = few_channels(y, operands[0], operands[1]);
+    const auto any = [&](Kind kind) { return std::ranges::find(kinds_, kind) != kinds_.end(); };
+    any_spread_ = !y_runs_ || any(Kind::spread);
+    all_run_ = !any_spread_ && !any(Kind::repeats);
     in_runs_ = loop_.inner_stride(0) == 1;
     ElementRow rows[Program::kMostInputs];
     for (std::size_t k = 0; k < operands.size(); ++k) {
@@ -128,16 +146,11 @@ class ElementwisePlan {
     }
     const bool as_they_are = evaluate_ != evaluate_integers_in_f64 && rows_ == nullptr;
     if (in_runs_ && as_they_are) step_loop_ = step_loop(request.cpu.isa, program, type_, rows, y_type_);
-    in_runs_ = in_runs_ && loop_.inner_size() >= (step_loop_ ? kShortRun : kLongRun);
+    in_runs_ = in_runs_ && loop_.inner_size() >= (!any_spread_ ? kRepeatedRun : step_loop_ ? kShortRun : kLongRun);
   }
 
   void run(std::span<const void* const> in, void* y, const ExecContext& context) const {
     const auto cost = static_cast<std::int64_t>(std::max<std::size_t>(in.size(), program_.step_count));
-    if (few_ && !all_run_) {
-      const std::int64_t count = loop_.elements() / few_->channels;
-      return parallel_for(context, count, cost * few_->channels,
-                          [&](std::int64_t begin, std::int64_t end) { positions(in, y, begin, end); });
-    }
     parallel_for(context, loop_.elements(), cost, [&](std::int64_t begin, std::int64_t end) {
       if (all_run_) {
         along(in, y, begin, end);
@@ -159,10 +172,10 @@ class ElementwisePlan {
   }
 
  private:
-  enum class Kind : std::uint8_t { single, runs, spread };
-  // From where on it takes less to compute runs by themselves than to lay out operands as y is, without and with a loop
-  // that is found already.
-  static constexpr std::int64_t kLongRun = 1024, kShortRun = 16;
+  enum class Kind : std::uint8_t { single, runs, repeats, spread };
+  // From where on it takes less to compute runs by themselves than to lay out operands as y is: without and with a loop
+  // that is found already, and where they repeat.
+  static constexpr std::int64_t kLongRun = 1024, kShortRun = 16, kRepeatedRun = 512;
   static constexpr std::int64_t kChunkBytes = 4096;
 
   static void evaluate_integers_in_f64(const Program& program, DataType type, const ElementRow* inputs, DataType y_type,
@@ -200,55 +213,60 @@ class ElementwisePlan {
     compute(rows, result(y, begin), end - begin);
   }
 
-  // Values of b are repeated for some positions, which are then a row of their own.
-  void positions(std::span<const void* const> in, void* y, std::int64_t begin, std::int64_t end) const {
-    alignas(64) std::array<char, 4 * kMostFewChannels * 8> repeated;
-    const std::int64_t channels = few_->channels, most = 4 * kMostFewChannels / channels;
-    const std::size_t line = static_cast<std::size_t>(channels) * size_of(type_);
-    for (std::int64_t at = begin; at < end;) {
-      const std::int64_t sample = at / few_->positions, last = std::min(end, (sample + 1) * few_->positions);
-      const void* const of_sample = element(in[1], sample * few_->sample_stride);
-      for (std::int64_t p = 0; p < std::min(most, last - at); ++p) {
-        std::memcpy(repeated.data() + static_cast<std::size_t>(p) * line, of_sample, line);
-      }
-      for (std::int64_t n; at < last; at += n) {
-        n = std::min(most, last - at);
-        const ElementRow rows[] = {{element(in[0], at * channels), 1}, {repeated.data(), 1}};
-        compute(rows, result(y, at * channels), n * channels);
-      }
-    }
+  // Operand k of the elements [begin, end) of y, as y is.
+  void lay_out(std::size_t k, const void* x, std::int64_t begin, std::int64_t end, char* to) const {
+    const auto size = static_cast<std::size_t>(size_);
+    loop_.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+      copy_row(size, element(x, at[k + 1]), loop_.inner_stride(static_cast<int>(k) + 1), to, 1, count);
+      to += count * size_;
+    });
   }
 
-  // Operands that don't run with y are laid out as it does, some at a time.
+  // Operands that don't run with y are laid out as it does, some at a time; what repeats, once, so often that a row may
+  // begin anywhere in the period.
   void gathered(std::span<const void* const> in, void* y, std::int64_t begin, std::int64_t end) const {
-    const std::size_t size = size_of(type_), y_size = size_of(y_type_);
-    const std::int64_t most = kChunkBytes / static_cast<std::int64_t>(std::max(size, y_size));
-    const auto memory = std::make_unique_for_overwrite<char[]>((kinds_.size() + 1) * kChunkBytes);
+    const std::int64_t most = kChunkBytes / std::max(size_, y_size_);
+    std::vector<std::int64_t> offsets{0, kChunkBytes};  // in memory: of y, and of each operand
+    for (const Repeats& each : repeats_) offsets.push_back(offsets.back() + kChunkBytes + each.period * size_);
+    const auto memory = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(offsets.back()));
     ElementRow rows[Program::kMostInputs];
-    for (std::int64_t start = begin; start < end; start += most) {
-      const std::int64_t n = std::min(most, end - start);
-      for (std::size_t k = 0; k < kinds_.size(); ++k) {
-        char* const own = memory.get() + (k + 1) * kChunkBytes;
-        rows[k] = kinds_[k] == Kind::single ? ElementRow{in[k], 0}
-                  : kinds_[k] == Kind::runs ? ElementRow{element(in[k], start), 1}
-                                            : ElementRow{own, 1};
+    for (std::int64_t start = begin, n; start < end; start += n) {
+      n = std::min(most, end - start);
+      for (const Repeats& each : repeats_) {
+        if (each.period > 0) n = std::min(n, each.span - start % each.span);
       }
-      std::int64_t done = 0;
-      loop_.run(start, start + n, [&](const std::int64_t* at, std::int64_t count) {
-        for (std::size_t k = 0; k < kinds_.size(); ++k) {
-          if (kinds_[k] != Kind::spread) continue;
-          char* const to = memory.get() + (k + 1) * kChunkBytes + static_cast<std::size_t>(done) * size;
-          copy_row(size, element(in[k], at[k + 1]), loop_.inner_stride(static_cast<int>(k) + 1), to, 1, count);
+      for (std::size_t k = 0; k < kinds_.size(); ++k) {
+        char* const own = memory.get() + offsets[k + 1];
+        const auto [period, span] = repeats_[k];
+        switch (kinds_[k]) {
+          case Kind::single:
+            rows[k] = {in[k], 0};
+            break;
+          case Kind::runs:
+            rows[k] = {element(in[k], start), 1};
+            break;
+          case Kind::repeats:
+            if (start == begin || start % span == 0) {
+              const std::int64_t first = start - start % span, bytes = kChunkBytes + period * size_;
+              lay_out(k, in[k], first, first + period, own);
+              for (std::int64_t made = period * size_; made < bytes; made *= 2) {
+                std::memcpy(own + made, own, static_cast<std::size_t>(std::min(made, bytes - made)));
+              }
+            }
+            rows[k] = {element(own, start % period), 1};
+            break;
+          case Kind::spread:
+            lay_out(k, in[k], start, start + n, own);
+            rows[k] = {own, 1};
+            break;
         }
-        done += count;
-      });
+      }
       compute(rows, y_runs_ ? result(y, start) : memory.get(), n);
       if (y_runs_) continue;
-      done = 0;
+      const char* from = memory.get();
       loop_.run(start, start + n, [&](const std::int64_t* at, std::int64_t count) {
-        const char* const from = memory.get() + static_cast<std::size_t>(done) * y_size;
-        copy_row(y_size, from, 1, result(y, at[0]), loop_.inner_stride(0), count);
-        done += count;
+        copy_row(static_cast<std::size_t>(y_size_), from, 1, result(y, at[0]), loop_.inner_stride(0), count);
+        from += count * y_size_;
       });
     }
   }
@@ -262,8 +280,8 @@ class ElementwisePlan {
   RowFunction function_{};
   StepLoop step_loop_;
   std::vector<Kind> kinds_;
-  bool y_runs_ = false, all_run_ = false, in_runs_ = false;
-  std::optional<FewChannels> few_;
+  std::vector<Repeats> repeats_;  // of those that do
+  bool y_runs_ = false, any_spread_ = false, all_run_ = false, in_runs_ = false;
 };
 
 }  // namespace
@@ -279,6 +297,13 @@ Result<std::unique_ptr<OpPlan>> element_plan(const NodeDesc& node, const Element
         plan->run(in, out[0], context);
         return {};
       });
+}
+
+Result<std::unique_ptr<OpPlan>> plan_of_singles(const NodeDesc& node, const TensorDesc& x, const TensorDesc& y,
+                                                Value (*function)(const Value& x), const PlanRequest& request) {
+  Description description(node, x.type, 1);
+  const Value result = function(description.input());
+  return element_plan(node, std::move(description).function(result), false, {x}, y, request);
 }
 
 Result<std::vector<TensorDesc>> ElementwiseOperator::infer(const NodeDesc& node, std::span<const Input> inputs) const {

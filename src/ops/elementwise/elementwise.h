@@ -108,6 +108,10 @@ Result<std::unique_ptr<OpPlan>> element_plan(const NodeDesc& node, const Element
                                              std::vector<TensorDesc> operands, const TensorDesc& y,
                                              const PlanRequest& request);
 
+// y = function(x), of an operator over groups that have one element each: what it is of these.
+Result<std::unique_ptr<OpPlan>> plan_of_singles(const NodeDesc& node, const TensorDesc& x, const TensorDesc& y,
+                                                Value (*function)(const Value& x), const PlanRequest& request);
+
 // Operand `index` as it broadcasts to `rank` dims. Before opset 7 the second operand's dims were matched from `axis`
 // on (default: the last ones), only with broadcast=1: its desc gets the trailing ones that make it right-aligned.
 Result<TensorDesc> broadcast_operand(const NodeDesc& node, std::span<const Input> inputs, int index);

@@ -82,6 +82,51 @@ TEST(Binary, BroadcastsInEveryLayout) {
   expect_op(node_of("Add"), {floats({0, 3}, {}), floats({3}, {1, 2, 3})}, {floats({0, 3}, {})});
 }
 
+// More than a block of each; the second operand's values come again after few of y, in all of it or in each of its
+// parts.
+TEST(Binary, OperandsThatRepeat) {
+  struct Case {
+    Dims y, a, b;
+  };
+  const Case cases[] = {{{400, 7}, {400, 7}, {7}},
+                        {{90, 5, 3}, {90, 5, 3}, {5, 1}},
+                        {{500, 7}, {500, 1}, {7}},
+                        {{2, 3, 20, 23}, {2, 3, 20, 23}, {2, 3, 1, 1}},
+                        {{3, 40, 17, 5}, {3, 40, 17, 5}, {3, 1, 17, 5}},
+                        {{2, 40, 2, 9, 3}, {2, 1, 1, 9, 3}, {40, 2, 1, 3}},
+                        {{1, 6, 2, 3}, {1, 6, 2, 3}, {6, 1, 1}}};
+  for (const Case& c : cases) {
+    const auto rank = static_cast<int>(c.y.size());
+    const auto element_of = [&](const Dims& dims, std::int64_t i) {
+      std::int64_t at = 0, step = 1;
+      for (int d = rank - 1, own = static_cast<int>(dims.size()) - 1; own >= 0; --d, --own) {
+        at += dims[own] == 1 ? 0 : i % c.y[d] * step;
+        step *= dims[own];
+        i /= c.y[d];
+      }
+      return at;
+    };
+    const auto some = [](DataType type, const Dims& dims, int times) {
+      std::vector<double> values;
+      for (std::int64_t i = 0; i < TensorDesc::packed(type, dims).elements(); ++i) values.push_back((i * times) % 113);
+      return tensor(type, dims, values);
+    };
+    for (const DataType type : {DataType::f32, DataType::bf16, DataType::s32, DataType::s8, DataType::s64}) {
+      const HostTensor a = some(type, c.a, 7), b = some(type, c.b, 11);
+      std::vector<double> largest, greater;
+      for (std::int64_t i = 0; i < TensorDesc::packed(type, c.y).elements(); ++i) {
+        const double left = a.at(element_of(c.a, i)), right = b.at(element_of(c.b, i));
+        largest.push_back(std::max(left, right));
+        greater.push_back(left > right ? 1 : 0);
+      }
+      expect_op(node_of("Max"), {a, b}, {tensor(type, c.y, largest)}, 0, 0);
+      expect_op(node_of("Greater"), {a, b}, {tensor(DataType::boolean, c.y, greater)}, 0, 0);
+      if (type != DataType::bf16) continue;
+      expect_op(node_of("Where"), {tensor(DataType::boolean, c.y, greater), a, b}, {tensor(type, c.y, largest)}, 0, 0);
+    }
+  }
+}
+
 TEST(Binary, BroadcastAxisBeforeOpset7) {
   const HostTensor x = floats({1, 2, 1, 2}, {1, 2, 3, 4});
   const std::map<std::string, Attribute> axis = {{"broadcast", std::int64_t{1}}, {"axis", std::int64_t{1}}};

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/elementwise/elementwise.h"
 #include "ops/math_types.h"
 #include "ops/norm/short_rows.h"
 #include "ops/operator_row.h"
@@ -85,6 +86,10 @@ class LpNormalization final : public Operator {
     CONVOY_TRY(const Fold fold, fold_of(node));
     const BroadcastLoop kept({cut(y, axis, true), cut(x, axis, true)});
     const BroadcastLoop group({cut(x, axis, false), cut(y, axis, false)});
+    if (group.elements() == 1) {
+      return plan_of_singles(
+          node, x, y, [](const Value& of) { return elements::select(of, of / elements::absolute(of), 0); }, request);
+    }
     const FoldLoops folds = fold_loops(request.cpu.isa, fold, x.type);
     const FoldLoops in_c = fold_loops(request.cpu.isa, fold, x.type == DataType::f64 ? DataType::f64 : DataType::f32);
     const Finish finish = fold == Fold::squares ? Finish::root : Finish::as_it_is;
@@ -207,6 +212,10 @@ class MeanVarianceNormalization final : public Operator {
     const TensorDesc &x = inputs[0].desc, &y = outputs[0];
     const BroadcastLoop kept({cut(y, axes, true), cut(x, axes, true)});
     const BroadcastLoop group({cut(y, axes, false), cut(x, axes, false)});
+    if (group.elements() == 1) {  // 0, unless it is no number
+      return plan_of_singles(
+          node, x, y, [](const Value& of) { return of - of; }, request);
+    }
     const bool vectors = has_row_vectors(request);
     if (vectors && x.type != DataType::f64 && is_of_short_lines(kept, group)) {
       return dispatch<only(DataType::f32) | kHalves>(x.type, [&]<class T>(Tag<T>) {

@@ -263,6 +263,22 @@ TEST(LpNormalization, OneAndTwo) {
   expect_refused(node_of("LpNormalization", {{"p", std::int64_t{3}}}), {x}, "p=3");
 }
 
+// Along a dim of 1 each element is a group.
+TEST(Normalizations, OfSingleElements) {
+  const std::vector<double> x = {3, -2, 0, 1e-3, INFINITY, NAN};
+  const Ints axes = {1};
+  for (const DataType type : {DataType::f32, DataType::f16, DataType::f64}) {
+    const auto expect = [&](const NodeDesc& node, const std::vector<double>& y) {
+      expect_op(node, {tensor(type, {2, 1, 3}, x)}, {tensor(type, {2, 1, 3}, y)});
+    };
+    expect(node_of("MeanVarianceNormalization", {{"axes", axes}}), {0, 0, 0, 0, NAN, NAN});
+    expect(node_of("LpNormalization", {{"axis", std::int64_t{1}}}), {1, -1, 0, 1, NAN, NAN});
+    expect(node_of("LpNormalization", {{"axis", std::int64_t{1}}, {"p", std::int64_t{1}}}), {1, -1, 0, 1, NAN, NAN});
+    expect(node_of("Softmax", {{"axis", std::int64_t{1}}}), {1, 1, 1, 1, NAN, NAN});
+    expect(node_of("LogSoftmax", {{"axis", std::int64_t{1}}}), {0, 0, 0, 0, NAN, NAN});
+  }
+}
+
 // Odd sizes go to oneDNN, even ones don't; both against the formula.
 TEST(LRN, OddAndEvenWindows) {
   const std::vector<double> values = spread(2 * 7 * 6, -3, 3);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "ops/elementwise/elementwise.h"
 #include "ops/in_f32.h"
 #include "ops/math_types.h"
 #include "ops/onednn/onednn_plan.h"
@@ -73,6 +74,14 @@ class Softmax final : public Operator {
     const TensorDesc& x = inputs[0].desc;
     CONVOY_TRY(const int axis, axis_of(node, x.rank()));
     const Fold fold = fold_of(node, x, axis);
+    if (fold.size == 1 && kind_ != Kind::hardmax) {
+      if (kind_ == Kind::log_softmax) {
+        return plan_of_singles(
+            node, x, outputs[0], [](const Value& of) { return of - of; }, request);
+      }
+      return plan_of_singles(
+          node, x, outputs[0], [](const Value& of) { return of - of + 1; }, request);
+    }
     const bool vectors = has_row_vectors(request) && (x.type == DataType::f32 || contains(kHalves, x.type));
     if (vectors && x.elements() > 0) {
       return dispatch<only(DataType::f32) | kHalves>(x.type, [&]<class T>(Tag<T>) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "ops/elementwise/elementwise.h"
 #include "ops/math_types.h"
 #include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
@@ -155,6 +156,15 @@ bool is_of_short_lines(const ReduceLoops& loops, Fold fold) {
   return terms <= kLongestShort && (apart || in_pieces || (loops.reduced.inner_stride(0) == 1 && terms <= kShort));
 }
 
+// What a reduction makes of one element, unless that is the element.
+Value (*single_of(const Reduction& reduction))(const Value& x) {
+  if (reduction.finish == Finish::logarithm) return elements::log;
+  if (reduction.fold == Fold::squares && reduction.finish == Finish::as_it_is) {
+    return [](const Value& x) { return x * x; };
+  }
+  return elements::absolute;
+}
+
 class Reduce final : public Operator {
  public:
   constexpr Reduce(Reduction reduction, int axes_input_since)
@@ -175,12 +185,14 @@ class Reduce final : public Operator {
                                        std::span<const TensorDesc> outputs, const PlanRequest& request) const override {
     CONVOY_TRY(const std::vector<bool> reduced, reduced_axes(node, inputs, axes_are_input(node)));
     const ReduceLoops loops(outputs[0], inputs[0].desc, reduced);
-    const bool of_single_elements = std::ranges::find(reduced, true) == reduced.end();
-    if (of_single_elements && !reduced.empty() && keeps_single_elements(node)) {
-      const TensorDesc &x = inputs[0].desc, &y = outputs[0];
-      return plan_of_copy(node, StridedCopy(size_of(x.type), y.dims, x.strides, y.strides));
+    const TensorDesc& x = inputs[0].desc;
+    const DataType type = x.type;
+    if (loops.reduced.elements() == 1 && !reduced.empty()) {
+      const TensorDesc y = with_reduced_dims(outputs[0], reduced);
+      if (keeps_single_elements(node))
+        return plan_of_copy(node, StridedCopy(size_of(type), y.dims, x.strides, y.strides));
+      if (contains(kMathFloats, type)) return plan_of_singles(node, x, y, single_of(reduction_), request);
     }
-    const DataType type = inputs[0].desc.type;
     Reducer reducer{
         loops, fold_loops(request.cpu.isa, reduction_.fold, type, reduction_.real), reduction_.finish, type, {}};
     if (is_of_short_lines(loops, reduction_.fold)) reducer.line = offsets_of(loops.reduced, 0);

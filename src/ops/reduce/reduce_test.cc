@@ -69,6 +69,20 @@ TEST(Reduce, EveryOperatorOverEverySetOfAxes) {
   }
 }
 
+TEST(Reduce, SingleElements) {
+  const std::vector<double> values = spread(60, 0.5, 3);
+  for (const DataType type : {DataType::f32, DataType::f64}) {
+    const HostTensor x = tensor(type, {3, 1, 20, 1}, values);
+    for (const Reduction& reduction : kReductions) {
+      std::vector<double> expected;
+      for (std::int64_t i = 0; i < 60; ++i) expected.push_back(reduction.formula({x.at(i)}));
+      expect_op(node_of(reduction.op), {x, longs({2}, {1, 3})}, {tensor(type, {3, 1, 20, 1}, expected)});
+      expect_op(node_of(reduction.op, {{"keepdims", std::int64_t{0}}}), {x, longs({2}, {1, 3})},
+                {tensor(type, {3, 20}, expected)});
+    }
+  }
+}
+
 // Rows that fill vectors, pieces of them and single columns, few rows and more than stay near.
 TEST(Reduce, ExtremesOfColumnsOfIntegers) {
   for (const DataType type : {DataType::s8, DataType::u8, DataType::s16, DataType::s32, DataType::boolean}) {
