@@ -36,7 +36,7 @@ constexpr std::int64_t kMostStages = 8, kMostBiasBytes = 16 << 10;
 
 // A block's start, its first copies and its last store, and what a step waits where no other tile fills it: with one
 // image cuda.pointwise's small tiles are faster (an H200; MobileNetV2 took 0.229 ms where they take 0.188).
-constexpr double kLeastSeconds = 4.5e-6, kStepSeconds = 0.2e-6;
+constexpr double kLeastSeconds = 3.4e-6, kStepSeconds = 0.15e-6;
 
 // out[m][n] = sum of in[m][k] * w[n][k].
 struct GemmShape {
@@ -90,16 +90,17 @@ struct GemmSizes {
   int m, n, steps, blocks_n, tiles, stages;
 };
 
-// Thousandths of a cycle that an output takes in the epilogue. Measured without activation, of GELU and of SiLU; the
-// others are what cuda.pointwise has for them (activation_seconds there), beside that.
-double epilogue_of(const ConvProblem& problem) {
+// Thousandths of a cycle that an output takes in the epilogue. Measured without activation, of GELU and of SiLU, for
+// which more warps hide more; the others are what cuda.pointwise has for them (activation_seconds there), beside that.
+double epilogue_of(const ConvProblem& problem, const ProductTile& tile) {
   const bool adds = problem.beta != 0 || problem.epilogue.gamma != 0;
   const auto of = [&] {
     switch (problem.epilogue.activation.kind) {
       case ActivationKind::gelu:
+        return 130.0;
       case ActivationKind::sigmoid:
       case ActivationKind::swish:
-        return 130.0;
+        return tile.warps_m < 12 ? 130.0 : 107.0;
       case ActivationKind::gelu_tanh:
       case ActivationKind::mish:
         return 600.0;
@@ -199,7 +200,7 @@ class GemmEngine final : public ProductEngine {
     const auto tiles = static_cast<double>(cut.blocks_m * cut.blocks_n), grid = static_cast<double>(cut.grid);
     const auto steps = static_cast<double>(cut.steps), depth = static_cast<double>(depth_of(shape));
     const double of_one = std::ceil(tiles / grid), blocks = std::max(1.0, std::ceil(grid / sms));
-    const double outputs = 1.0 * tile.m * tile.n, epilogue = outputs * epilogue_of(problem) / 1000 * cycle;
+    const double outputs = 1.0 * tile.m * tile.n, epilogue = outputs * epilogue_of(problem, tile) / 1000 * cycle;
     const double instructions = tile.m / 64.0 * steps * depth / 16;
     const double reads = 2.0 * static_cast<double>(shape.k) * (tile.m + (cut.resident ? 0 : tile.n));
     const std::array<double, 4> parts = {
