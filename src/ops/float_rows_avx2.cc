@@ -185,6 +185,10 @@ void truncate_row(const float* x, void* y, std::int64_t count) {
   std::memcpy(to + i, made, static_cast<std::size_t>(count - i));
 }
 
+void nonzero_row(const std::int64_t* x, std::uint8_t* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] != 0 ? 1 : 0;
+}
+
 void nonzero_row(const float* x, std::uint8_t* y, std::int64_t count) {
   const auto lanes = [](const float* from) {
     return _mm256_castps_si256(_mm256_cmp_ps(_mm256_loadu_ps(from), _mm256_setzero_ps(), _CMP_NEQ_UQ));

@@ -54,19 +54,11 @@ CONVOY_SIMD Vf quick_exp(Vf v) {
   const Mask normal = _mm512_cmp_ps_mask(v, broadcast(-87.336f), _CMP_NLT_UQ);  // NaN, too
   return _mm512_maskz_scalef_ps(normal, add(p, broadcast(1.0f)), n);
 }
+CONVOY_SIMD Vf quick_exp_of_negative(Vf v) { return quick_exp(v); }
 #else
 CONVOY_SIMD Vf quick_exp(Vf v) { return exp(v); }
+CONVOY_SIMD Vf quick_exp_of_negative(Vf v) { return exp_of_small(v); }
 #endif
-
-// tanh(|v|) = e / (e + 2), e = exp(2 |v|) - 1; from 20 on it is 1.
-CONVOY_SIMD Vf quick_tanh(Vf v) {
-  const Vf a = min(broadcast(20.0f), abs(v));
-  Vf n;
-  const Vf p = reduced_expm1(add(a, a), n);
-  const Vf power = scale_by_power(broadcast(1.0f), n);
-  const Vf e = fma(power, p, sub(power, broadcast(1.0f)));
-  return copy_sign(div(e, add(e, broadcast(2.0f))), v);
-}
 
 CONVOY_SIMD Vf nan() { return broadcast(__builtin_nanf("")); }
 CONVOY_SIMD Vf infinity() { return broadcast(__builtin_inff()); }

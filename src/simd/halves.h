@@ -128,19 +128,40 @@ struct Halves {
   CONVOY_SIMD Vf load(const std::uint16_t* p) {
     return Lanes16::widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
+  // Pieces of 64, 32 or 16 bits, of which the last may reach back over the first.
   CONVOY_SIMD Vf load(const std::uint16_t* p, int lanes) {
-    std::uint16_t all[kLanes] = {};
-    std::memcpy(all, p, static_cast<std::size_t>(lanes) * sizeof(*p));
-    return load(all);
+    std::uint64_t low = 0, high = 0;
+    if (lanes >= 4) {
+      std::memcpy(&low, p, sizeof(low));
+      std::memcpy(&high, p + lanes - 4, sizeof(high));
+      high = high >> (8 * (8 - lanes)) >> (8 * (8 - lanes));
+    } else if (lanes >= 2) {
+      std::memcpy(&low, p, sizeof(std::uint32_t));
+      low |= std::uint64_t{p[lanes - 1]} << (16 * (lanes - 1));
+    } else if (lanes == 1) {
+      low = *p;
+    }
+    return Lanes16::widen(_mm_set_epi64x(static_cast<std::int64_t>(high), static_cast<std::int64_t>(low)));
   }
   CONVOY_SIMD float scalar(const std::uint16_t* p) { return _mm256_cvtss_f32(load(p, 1)); }
   CONVOY_SIMD void store(std::uint16_t* p, Vf v) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), Lanes16::narrow(v));
   }
   CONVOY_SIMD void store(std::uint16_t* p, Vf v, int lanes) {
-    std::uint16_t all[kLanes];
-    store(all, v);
-    std::memcpy(p, all, static_cast<std::size_t>(lanes) * sizeof(*p));
+    const __m128i made = Lanes16::narrow(v);
+    const auto low = static_cast<std::uint64_t>(_mm_cvtsi128_si64(made)),
+               high = static_cast<std::uint64_t>(_mm_extract_epi64(made, 1));
+    if (lanes >= 4) {
+      const std::uint64_t last =
+          high << (8 * (8 - lanes)) << (8 * (8 - lanes)) | low >> (8 * (lanes - 4)) >> (8 * (lanes - 4));
+      std::memcpy(p, &low, sizeof(low));
+      std::memcpy(p + lanes - 4, &last, sizeof(last));
+    } else if (lanes >= 2) {
+      std::memcpy(p, &low, sizeof(std::uint32_t));
+      p[lanes - 1] = static_cast<std::uint16_t>(low >> (16 * (lanes - 1)));
+    } else if (lanes == 1) {
+      *p = static_cast<std::uint16_t>(low);
+    }
   }
 };
 

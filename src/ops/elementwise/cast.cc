@@ -160,6 +160,9 @@ std::unique_ptr<OpPlan> of_whole(const NodeDesc& node, const BroadcastLoop& loop
               load_row(vectors, x, xs, count, buffer);
               store_row(vectors, buffer, count, y, ys);
             } else if (xs == 1 && ys == 1) {
+              if constexpr (std::is_same_v<T, std::int64_t> && std::is_same_v<To, bool>) {
+                if (vectors) return avx2::nonzero_row(x, reinterpret_cast<std::uint8_t*>(y), count);
+              }
               for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
             } else {
               for (std::int64_t i = 0; i < count; ++i) y[i * ys] = static_cast<To>(x[i * xs]);

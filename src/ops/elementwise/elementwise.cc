@@ -176,7 +176,7 @@ class ElementwisePlan {
   // From where on it takes less to compute runs by themselves than to lay out operands as y is: without and with a loop
   // that is found already, and where they repeat.
   static constexpr std::int64_t kLongRun = 1024, kShortRun = 16, kRepeatedRun = 512;
-  static constexpr std::int64_t kChunkBytes = 4096;
+  static constexpr std::int64_t kChunkBytes = 4096, kSlack = 16;
 
   static void evaluate_integers_in_f64(const Program& program, DataType type, const ElementRow* inputs, DataType y_type,
                                        void* y, std::int64_t count) {
@@ -213,13 +213,27 @@ class ElementwisePlan {
     compute(rows, result(y, begin), end - begin);
   }
 
-  // Operand k of the elements [begin, end) of y, as y is.
+  // Operand k of the elements [begin, end) of y, as y is. What lies kSlack bytes behind them may be written, too.
   void lay_out(std::size_t k, const void* x, std::int64_t begin, std::int64_t end, char* to) const {
-    const auto size = static_cast<std::size_t>(size_);
-    loop_.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-      copy_row(size, element(x, at[k + 1]), loop_.inner_stride(static_cast<int>(k) + 1), to, 1, count);
-      to += count * size_;
+    const std::int64_t step = loop_.inner_stride(static_cast<int>(k) + 1);
+    dispatch_bytes(static_cast<std::size_t>(size_), [&]<class T>(Tag<T>) {
+      loop_.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+        const auto* const from = static_cast<const T*>(element(x, at[k + 1]));
+        if (step == 0) {
+          fill(*from, count, to);
+        } else {
+          copy_row(sizeof(T), from, step, to, 1, count);
+        }
+        to += count * size_;
+      });
     });
+  }
+  template <class T>
+  static void fill(T value, std::int64_t count, char* to) {
+    std::array<T, kSlack / sizeof(T)> values;
+    values.fill(value);
+    const auto bytes = count * static_cast<std::int64_t>(sizeof(T));
+    for (std::int64_t at = 0; at < bytes; at += kSlack) std::memcpy(to + at, values.data(), kSlack);
   }
 
   // Operands that don't run with y are laid out as it does, some at a time; what repeats, once, so often that a row may
@@ -227,7 +241,7 @@ class ElementwisePlan {
   void gathered(std::span<const void* const> in, void* y, std::int64_t begin, std::int64_t end) const {
     const std::int64_t most = kChunkBytes / std::max(size_, y_size_);
     std::vector<std::int64_t> offsets{0, kChunkBytes};  // in memory: of y, and of each operand
-    for (const Repeats& each : repeats_) offsets.push_back(offsets.back() + kChunkBytes + each.period * size_);
+    for (const Repeats& each : repeats_) offsets.push_back(offsets.back() + kChunkBytes + each.period * size_ + kSlack);
     const auto memory = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(offsets.back()));
     ElementRow rows[Program::kMostInputs];
     for (std::int64_t start = begin, n; start < end; start += n) {

@@ -12,6 +12,7 @@
 #include "ops/indexing.h"
 #include "ops/math_types.h"
 #include "ops/matmul/panel_matmul.h"
+#include "ops/matmul/panel_product.h"
 #include "ops/matmul/thin_matmul.h"
 #include "ops/onednn/onednn_plan.h"
 #include "ops/operator_row.h"
@@ -95,9 +96,13 @@ bool faster_by_panels(const MatMulShape& shape, Isa isa) {
   constexpr std::int64_t kCache = 1 << 18;  // elements in L2
   const bool one_plain = shape.b_column == 1 && shape.batches() == 1;
   // Bits of the number of products. To put b into panels pays where several rows use them.
-  const int small = shape.m < 4 ? 14 : isa < Isa::avx512 ? 16 : shape.m < 8 ? 17 : one_plain ? 19 : 18;
+  const bool narrow = shape.n <= 2 * kPanel;
+  const int small = shape.m < 4 ? 14 : isa < Isa::avx512 ? (narrow ? 20 : 17) : shape.m < 8 ? 17 : one_plain ? 19 : 18;
   if (isa >= Isa::avx2 && shape.batches() * shape.m * shape.n * shape.k <= std::int64_t{1} << small) return true;
   if (isa >= Isa::avx2 && shape.m >= 4 && (is_thin(shape) || has_few_columns(shape))) return true;
+  // Of rows of b that lie a multiple of 2 KiB apart oneDNN's kernels for AVX2 copy into few sets of a cache.
+  const bool aliases = shape.b_column == 1 && shape.b_row % 512 == 0 && shape.k >= 256;
+  if (isa == Isa::avx2 && aliases && shape.m >= 24) return true;
   if (isa < Isa::avx512 || shape.b_row != shape.n || shape.b_column != 1 || shape.m > 64) return false;
   const bool power = std::has_single_bit(static_cast<std::uint64_t>(shape.n));
   if (power && shape.n >= 512 && shape.k >= 512 && shape.m >= 8) return true;
