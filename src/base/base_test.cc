@@ -8,9 +8,11 @@
 #include <fstream>
 #include <limits>
 #include <new>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "base/background.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -326,6 +328,39 @@ TEST(Cpu, CapRemovesWhatStandsAbove) {
 TEST(Cpu, NamesRoundTrip) {
   for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) EXPECT_EQ(*parse_isa(name_of(isa)), isa);
   EXPECT_FALSE(parse_isa("sse9").ok());
+}
+
+TEST(BackgroundTest, DoesWhatItIsGiven) {
+  std::atomic<int> done = 0;
+  Background background(2);
+  for (int i = 0; i < 10; ++i) {
+    background.add([&](const std::stop_token&) {
+      background.add([&](const std::stop_token&) { ++done; });
+      ++done;
+      if (done % 3 == 0) throw std::runtime_error("nobody sees it");
+    });
+  }
+  background.finish();
+  EXPECT_EQ(done, 20);
+}
+
+TEST(BackgroundTest, StopsWhatItIsAtAndDropsTheRest) {
+  std::atomic<int> begun = 0, stopped = 0;
+  Background background(2);
+  for (int i = 0; i < 10; ++i) {
+    background.add([&](const std::stop_token& stop) {
+      ++begun;
+      while (!stop.stop_requested()) std::this_thread::yield();
+      ++stopped;
+    });
+  }
+  while (begun < 2) std::this_thread::yield();
+  background.stop();
+  EXPECT_EQ(begun, 2);
+  EXPECT_EQ(stopped, 2);
+  background.add([&](const std::stop_token&) { ++begun; });
+  background.finish();
+  EXPECT_EQ(begun, 2);
 }
 
 TEST(Spent, SumsSecondsByName) {

@@ -149,29 +149,33 @@ class Sanitized(harness.Step):
         return {"failed": [row for row in rows if wrong(row)], "units": rows}
 
 
-# The first and the second run of each batch size, seconds.
+# The first and the second run of each batch size, seconds, and the kernels that were compiled until the next one's: seconds from when the
+# first run began to when it was compiled, and how long that took.
 IN_ONE_PROCESS = """
-import json, re, sys, time
+import datetime, json, re, sys, time
 import numpy as np
 import convoy
 log = sys.argv[2]  # where CONVOY_LOG writes
 session = convoy.InferenceSession(sys.argv[1], device="cuda", database=False)
-name, told, steps, compiled, seen = session.get_inputs()[0].name, {}, {}, {}, 0
+name, told, seen = session.get_inputs()[0].name, [], 0
 for batch in (1, 32, 8, 128):
     x = np.zeros((batch, 3, 224, 224), np.float16)
-    seconds = []
-    for _ in range(2):
+    row, start = {"batch": batch}, time.time()
+    for run in ("first_run_seconds", "second_run_seconds"):
         begin = time.monotonic()
         session.run(None, {name: x})
-        seconds.append(round(time.monotonic() - begin, 4))
+        row[run] = round(time.monotonic() - begin, 4)
     time.sleep(float(sys.argv[3]))  # a program that works meanwhile
-    told[str(batch)] = seconds
     lines = open(log).read().splitlines()
     new, seen = lines[seen:], len(lines)
-    found = lambda pattern: [list(match.groups()) for match in map(re.compile(pattern).search, new) if match]
-    steps[str(batch)] = found(r"event=prepare step=(\\S+) .* seconds=(\\S+)")
-    compiled[str(batch)] = found(r"event=compile kernel=(\\S+) .*seconds=(\\S+)")  # in the background, too
-print(json.dumps({"first_and_second_run": told, "prepare_steps": steps, "compiled": compiled}))
+    found = lambda pattern: [match.groups() for match in map(re.compile(pattern).search, new) if match]
+    at = lambda text: round(datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() - start, 3)
+    row["prepared"] = {step: float(seconds) for step, seconds in found(r"event=prepare step=(\\S+) .* seconds=(\\S+)")}
+    row["foreseen"] = [[at(when), int(batch), int(kernels), float(seconds)]
+                       for when, batch, kernels, seconds in found(r"time=(\\S+) .*event=foresee batch=(\\S+) kernels=(\\S+) seconds=(\\S+)")]
+    row["compiled"] = [[at(when), kernel, float(seconds)] for when, kernel, seconds in found(r"time=(\\S+) .*event=compile kernel=(\\S+) .*seconds=(\\S+)")]
+    told.append(row)
+print(json.dumps({"sizes": told}))
 """
 
 

@@ -34,6 +34,9 @@ LoadedApi<NvrtcApi> load_nvrtc(const std::vector<LibrarySource>& places) {
 #define CONVOY_ROW(name) {CONVOY_SYMBOL_TEXT(nvrtc##name), reinterpret_cast<void**>(&api.name)},
             CONVOY_NVRTC_FUNCTIONS(CONVOY_ROW)
 #undef CONVOY_ROW
+#define CONVOY_ROW(name) {CONVOY_SYMBOL_TEXT(nvrtc##name), reinterpret_cast<void**>(&api.name), false},
+                CONVOY_NVRTC_OPTIONAL_FUNCTIONS(CONVOY_ROW)
+#undef CONVOY_ROW
         };
         CONVOY_CHECK(bind(library, symbols));
         int major = 0, minor = 0;

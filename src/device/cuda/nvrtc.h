@@ -12,11 +12,13 @@ namespace convoy::cuda {
   X(Version) X(GetErrorString) X(GetNumSupportedArchs) X(GetSupportedArchs) X(CreateProgram) X(DestroyProgram) \
   X(CompileProgram) X(GetPTXSize) X(GetPTX) X(GetCUBINSize) X(GetCUBIN) X(GetProgramLogSize) X(GetProgramLog) \
   X(AddNameExpression) X(GetLoweredName)
+#define CONVOY_NVRTC_OPTIONAL_FUNCTIONS(X) X(SetFlowCallback)
 // clang-format on
 
 struct NvrtcApi {
 #define CONVOY_MEMBER(name) decltype(&::nvrtc##name) name = nullptr;
   CONVOY_NVRTC_FUNCTIONS(CONVOY_MEMBER)
+  CONVOY_NVRTC_OPTIONAL_FUNCTIONS(CONVOY_MEMBER)  // null in older ones
 #undef CONVOY_MEMBER
   int version = 0;   // 13000 is NVRTC 13.0
   std::string text;  // "13.0"

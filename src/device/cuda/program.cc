@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "device/cuda/code_cache.h"
@@ -34,51 +35,60 @@ struct Target {
   bool machine_code = true;
 };
 
-// NVRTC parses one program at a time, for all threads. So everything counts that shortens what it parses, for the first
-// kernel's own time and for that of those that wait. --minimal leaves out textures and CUDA's own functions and types,
-// which no kernel here uses: a third of what an empty program takes. Where NVRTC's own cache has the code, the
-// assembler reports nothing, without --no-cache. Older versions may not know the two.
+// NVRTC parses one program at a time, for all threads; what follows, some nine tenths, it does side by side. So
+// everything counts that shortens what it parses, for the first kernel's own time and for that of those that wait.
+// --minimal leaves out textures and CUDA's own functions and types, which no kernel here uses: a third of what an empty
+// program takes. Where NVRTC's own cache has the code, the assembler reports nothing, without --no-cache. Older
+// versions may not know the two.
 constexpr int kKnowsBoth = 13000;
 bool is_minimal(const NvrtcApi& api) { return api.version >= kKnowsBoth; }
 
-// What is needed now, and is being compiled or waited for.
-class NeededNow {
+enum class Need { now, later };
+
+// Whose source NVRTC parses: what is needed now in whatever order NVRTC takes it, what is needed later alone, and when
+// nothing else is to be parsed.
+class Parsing {
  public:
-  void begin() { count(1); }
-  void end() { count(-1); }
-  void wait_for_none() {
+  // False: a stop was asked for.
+  bool begin(Need need, const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    none_.wait(lock, [&] { return count_ == 0; });
+    if (need == Need::later && !changed_.wait(lock, stop, [&] { return now_ == 0 && later_ == 0; })) return false;
+    ++count(need);
+    return true;
+  }
+  void end(Need need) {
+    const std::lock_guard lock(mutex_);
+    --count(need);
+    changed_.notify_all();
   }
 
  private:
-  void count(int change) {
-    const std::lock_guard lock(mutex_);
-    count_ += change;
-    if (count_ == 0) none_.notify_all();
-  }
+  int& count(Need need) { return need == Need::now ? now_ : later_; }
   std::mutex mutex_;
-  std::condition_variable none_;
-  int count_ = 0;
+  std::condition_variable_any changed_;
+  int now_ = 0, later_ = 0;
 };
 
-NeededNow& needed_now() {
-  static NeededNow& all = *new NeededNow;  // never destroyed: plans may be made at exit
+Parsing& parsing() {
+  static Parsing& all = *new Parsing;  // never destroyed: plans may be made at exit
   return all;
 }
 
-// Its turn to compile, which what is needed later has when nothing is needed now.
+// From its beginning until the source has been parsed, or needn't be.
 class Turn {
  public:
-  explicit Turn(Need need) : need_(need) { need_ == Need::now ? needed_now().begin() : needed_now().wait_for_none(); }
+  Turn(Need need, const std::stop_token& stop) : need_(need), taken_(parsing().begin(need, stop)) {}
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
-  ~Turn() {
-    if (need_ == Need::now) needed_now().end();
+  ~Turn() { end(); }
+  explicit operator bool() const { return taken_; }
+  void end() {
+    if (std::exchange(taken_, false)) parsing().end(need_);
   }
 
  private:
   Need need_;
+  bool taken_;
 };
 
 Result<Target> target_for(const NvrtcApi& api, int architecture) {
@@ -115,8 +125,10 @@ class UnderWay {
  public:
   using Outcome = std::shared_ptr<const Result<KernelImage>>;
 
-  template <class Make>
-  Result<KernelImage> get(const CodeKey& key, const Make& make) {
+  // What make() gives. Where another thread is making the same, wait() is called and its outcome is taken, but for a
+  // failure: it may have been told to stop.
+  template <class Make, class Wait>
+  Result<KernelImage> get(const CodeKey& key, const Make& make, const Wait& wait) {
     std::promise<Outcome> promise;
     std::shared_future<Outcome> other;
     {
@@ -128,7 +140,11 @@ class UnderWay {
         other = at->second;
       }
     }
-    if (other.valid()) return *other.get();
+    if (other.valid()) {
+      wait();
+      const Outcome made = other.get();
+      return made->ok() ? *made : make();
+    }
     const auto end = [&](auto&& tell) {
       {
         const std::lock_guard lock(mutex_);
@@ -156,9 +172,32 @@ UnderWay& under_way() {
   return all;
 }
 
+Result<KernelImage> image_of(const ProgramSource& source, Need need, const std::stop_token& stop) {
+  CONVOY_TRY(const NvrtcApi* api, nvrtc());
+  CONVOY_TRY(const Target target, target_for(*api, source.architecture));
+  const CodeKey key = code_key(source, options_text(*api, target));
+  const CodeCache& cache = code_cache();
+  if (std::optional<KernelImage> found = cache.find(key)) return std::move(*found);
+  Turn turn(need, stop);
+  if (!turn) return Error{ErrorCode::unsupported, source.name + " was not compiled in time"};
+  const auto make = [&]() -> Result<KernelImage> {
+    // Another thread may have ended since this one looked.
+    if (std::optional<KernelImage> found = cache.find(key)) return std::move(*found);
+    const auto go_on = [&] {
+      turn.end();
+      return !stop.stop_requested();
+    };
+    CONVOY_TRY(Compilation compiled, compile_program(source, false, go_on));
+    stop_background_first();  // NVRTC may have registered something for the exit
+    cache.keep(key, compiled.image);
+    return std::move(compiled.image);
+  };
+  return under_way().get(key, make, [&] { turn.end(); });
+}
+
 }  // namespace
 
-Result<Compilation> compile_program(const ProgramSource& source, bool verbose) {
+Result<Compilation> compile_program(const ProgramSource& source, bool verbose, const std::function<bool()>& go_on) {
   CONVOY_TRY(const NvrtcApi* api, nvrtc());
   CONVOY_TRY(const Target target, target_for(*api, source.architecture));
   const auto ended = [](std::string_view text) { return std::string(text); };  // by a zero, as C wants it
@@ -173,6 +212,12 @@ Result<Compilation> compile_program(const ProgramSource& source, bool verbose) {
   nvrtcResult status = api->CreateProgram(&program.handle, ended(source.text).c_str(), source.name.c_str(),
                                           static_cast<int>(texts.size()), texts.data(), names.data());
   if (status != NVRTC_SUCCESS) return failed(*api, status, source, "");
+  if (go_on && api->SetFlowCallback != nullptr) {
+    constexpr auto ended = [](void* proceed, void*) {
+      return (*static_cast<const std::function<bool()>*>(proceed))() ? 0 : 1;
+    };
+    api->SetFlowCallback(program.handle, +ended, const_cast<std::function<bool()>*>(&go_on));
+  }
   std::vector<const char*> options{target.option.c_str(), "--std=c++17", "--extra-device-vectorization"};
   if (is_minimal(*api)) options.push_back("--minimal");
   if (verbose) options.push_back("--ptxas-options=-v");
@@ -209,20 +254,10 @@ bool is_kept(const ProgramSource& source) {
   return !target.ok() || code_cache().has(code_key(source, options_text(**api, *target)));
 }
 
-Result<KernelImage> program_image(const ProgramSource& source, Need need) {
-  CONVOY_TRY(const NvrtcApi* api, nvrtc());
-  CONVOY_TRY(const Target target, target_for(*api, source.architecture));
-  const CodeKey key = code_key(source, options_text(*api, target));
-  const CodeCache& cache = code_cache();
-  if (std::optional<KernelImage> found = cache.find(key)) return std::move(*found);
-  const Turn turn(need);
-  return under_way().get(key, [&]() -> Result<KernelImage> {
-    // Another thread may have ended since this one looked.
-    if (std::optional<KernelImage> found = cache.find(key)) return std::move(*found);
-    CONVOY_TRY(Compilation compiled, compile_program(source));
-    cache.keep(key, compiled.image);
-    return std::move(compiled.image);
-  });
+Result<KernelImage> program_image(const ProgramSource& source) { return image_of(source, Need::now, {}); }
+
+void compile_for_later(const ProgramSource& source, const std::stop_token& stop) {
+  static_cast<void>(image_of(source, Need::later, stop).ok());  // whoever wants it will see an error
 }
 
 }  // namespace convoy::cuda

@@ -1,6 +1,8 @@
 // CUDA C compiled at run time, by NVRTC. Needs no GPU; without NVRTC it gives the error that says why.
 #pragma once
 
+#include <functional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,16 +32,21 @@ struct Compilation {
   std::string log;  // warnings and, where `verbose`, the assembler's report: registers and spills
 };
 
-// Compiles, whatever the cache holds. The error has the source's name and the compiler's log.
-Result<Compilation> compile_program(const ProgramSource& source, bool verbose = false);
+// Compiles, whatever the cache holds. The error has the source's name and the compiler's log. `go_on` is called where
+// the compiler can end early, which it does, with an error, where that is false; first when it has parsed the source.
+// NVRTC before 12.8 doesn't call it.
+Result<Compilation> compile_program(const ProgramSource& source, bool verbose = false,
+                                    const std::function<bool()>& go_on = {});
 
 // Whether the disk cache has it, or there is none to keep it in.
 bool is_kept(const ProgramSource& source);
 
-enum class Need { now, later };
-
 // From the disk cache (code_cache.h) where it is there, and else compiled and kept; once where several threads ask for
-// the same at a time. What is needed later is not begun while something that is needed now is being compiled.
-Result<KernelImage> program_image(const ProgramSource& source, Need need = Need::now);
+// the same at a time.
+Result<KernelImage> program_image(const ProgramSource& source);
+
+// Compiles and keeps what nobody waits for, unless it is kept already. It is parsed when nothing that somebody waits
+// for has to be, and is given up when a stop is asked for. Who asks for the same meanwhile waits for it.
+void compile_for_later(const ProgramSource& source, const std::stop_token& stop);
 
 }  // namespace convoy::cuda

@@ -1,5 +1,6 @@
 #include "convoy/network.h"
 
+#include <atomic>
 #include <map>
 
 #include "network/graph/onnx/import.h"
@@ -24,7 +25,9 @@ class GraphNetwork final : public Network {
                                            const SelectionProgress& progress) const override {
     CONVOY_TRY(Graph graph, with_inputs(inputs));
     CONVOY_TRY(std::unique_ptr<Session> session,
-               network::prepare_graph(std::move(graph), {.options = options, .progress = progress}));
+               network::prepare_graph(
+                   std::move(graph),
+                   {.options = options, .progress = progress, .foresee = options.cuda && !foreseen_.exchange(true)}));
     return session;
   }
 
@@ -105,6 +108,7 @@ class GraphNetwork final : public Network {
   }
 
   Graph graph_;
+  mutable std::atomic<bool> foreseen_ = false;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -11,6 +12,7 @@
 #include "network/graph/conv_node.h"
 #include "network/graph/infer.h"
 #include "network/prepare/decide.h"
+#include "network/prepare/foresee.h"
 #include "network/prepare/improve.h"
 #include "network/run/dynamic_subgraph.h"
 #include "network/run/graph_session.h"
@@ -88,6 +90,8 @@ Result<void> check_limits(const Session& session, const MemoryGoal& goal) {
 
 Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, const PrepareSettings& given) {
   StepLog done;
+  std::optional<Graph> foreseen;
+  if (given.foresee && has_background() && can_foresee(given_graph, given.options)) foreseen = given_graph;
   CONVOY_TRY(Improved improved, improve(std::move(given_graph), given));
   const PrepareSettings& settings = improved.settings;
   done("improve", fmt::format("{} nodes, parts {}", improved.graph.nodes.size(), print(improved.header.parts)));
@@ -95,6 +99,11 @@ Result<std::unique_ptr<SwitchableSession>> prepare_graph(Graph given_graph, cons
   Chooser chooser(settings.options, settings.progress, settings.candidates, settings.engines, settings.places);
   CONVOY_TRY(Decided decided, decide(std::move(improved.graph), improved.header, chooser));
   done("decide", fmt::format("{} nodes, {} remarks", decided.graph.nodes.size(), decided.remarks.size()));
+  if (foreseen) {
+    in_background([graph = *std::move(foreseen), own = decided.assignment, given](const std::stop_token& stop) {
+      foresee_batches(graph, own, given, stop, in_background);
+    });
+  }
 
   CONVOY_TRY(std::unique_ptr<DynamicSubgraph> dynamic_subgraph,
              DynamicSubgraph::make(decided.graph, settings_of_dynamic_subgraph(settings)));

@@ -18,6 +18,7 @@ struct PrepareSettings {
   std::span<const ConvolutionCandidates> candidates = {};  // to switch between; read by prepare_graph only
   std::span<const Engine* const> engines = all_engines();  // that convolutions run on
   std::span<const Place> places = {};  // besides the processor, where a plan's lines may put convolutions; outlive it
+  bool foresee = false;                // other batches, in the background (foresee.h)
 };
 
 // A network of a graph, or the graph's error, within its name.

@@ -1,14 +1,16 @@
 #include "engines/cuda/compiler/compiler.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <latch>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -153,24 +155,57 @@ TEST_F(CacheTest, ThreadsThatWantTheSameKernelCompileItOnce) {
   EXPECT_FALSE(program_image(wrong).ok());
   EXPECT_EQ(compiled, 3);  // a failure is not kept
 
-  // What is needed later is not begun while this one, which takes a second or so, is compiled.
-  const ProgramSource slow{"slow.cu",
-                           "extern \"C\" __global__ void slow(float* to) {\n#pragma unroll\n"
-                           "  for (int i = 0; i < 100; ++i) to[i] = sinf(to[i]) + to[99 - i] * cosf(to[i]);\n}\n",
-                           {},
-                           90};
-  const ProgramSource quick{"quick.cu", "extern \"C\" __global__ void quick(int* to) { *to = 2; }\n", {}, 90};
-  std::latch begins(2);
-  const std::jthread now([&] {
-    begins.arrive_and_wait();
-    EXPECT_TRUE(program_image(slow).ok());
-  });
-  begins.arrive_and_wait();
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_FALSE(is_kept(slow));  // else it is not slow enough
-  EXPECT_TRUE(program_image(quick, Need::later).ok());
-  EXPECT_TRUE(is_kept(slow));
   ASSERT_TRUE(set_log(LogLevel::off, {}).ok());
+}
+
+// A kernel behind so many lines, which take some 0.1 ms each to parse.
+std::string long_text(const std::string& name, int lines) {
+  std::string text;
+  for (int i = 0; i < lines; ++i) {
+    text += fmt::format("template <class T> __device__ T f{0}(T a) {{ return a * {0} + 1; }}\n", i) +
+            fmt::format("inline __device__ int g{0}(int a) {{ return f{0}<int>(a) + f{0}<short>(a); }}\n", i);
+  }
+  return text + fmt::format("extern \"C\" __global__ void {}(int* to) {{ *to = 1; }}\n", name);
+}
+
+TEST_F(CacheTest, WhatIsCompiledForLaterLetsOthersPass) {
+  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
+  if ((*nvrtc())->SetFlowCallback == nullptr) GTEST_SKIP() << "skipped: this NVRTC doesn't say how far it is";
+  setenv("CONVOY_KERNEL_CACHE", folder_.c_str(), 1);
+  std::vector<std::string> texts;
+  std::vector<ProgramSource> later;
+  for (const char* name : {"a", "b", "c"}) texts.push_back(long_text(name, 1500));
+  for (const std::string& text : texts) later.push_back({"later.cu", text, {}, 90});
+  std::stop_source stop;
+  {
+    std::vector<std::jthread> threads;
+    for (const ProgramSource& each : later) {
+      threads.emplace_back([&] { compile_for_later(each, stop.get_token()); });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const ProgramSource quick{"quick.cu", "extern \"C\" __global__ void quick(int* to) { *to = 2; }\n", {}, 90};
+    EXPECT_TRUE(program_image(quick).ok());
+    // It waited for the one that was being parsed, at most.
+    EXPECT_LE(std::ranges::count_if(later, is_kept), 1);
+    stop.request_stop();
+  }
+  EXPECT_LE(std::ranges::count_if(later, is_kept), 2);  // the last one was not begun, or was given up
+  for (const ProgramSource& each : later) {
+    EXPECT_TRUE(program_image(each).ok());
+    EXPECT_TRUE(is_kept(each));
+  }
+}
+
+TEST_F(CacheTest, WhoNeedsWhatIsGivenUpCompilesIt) {
+  if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
+  if ((*nvrtc())->SetFlowCallback == nullptr) GTEST_SKIP() << "skipped: this NVRTC doesn't say how far it is";
+  const std::string text = long_text("given_up", 1500);
+  const ProgramSource source{"given_up.cu", text, {}, 90};
+  std::stop_source stop;
+  std::jthread later([&] { compile_for_later(source, stop.get_token()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::jthread now([&] { EXPECT_TRUE(program_image(source).ok()); });
+  stop.request_stop();
 }
 
 }  // namespace

@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
-#include <set>
 
 #include "core/notes.h"
 #include "core/padding.h"
-#include "engines/cuda/compiler/ahead.h"
 
 namespace convoy::cuda {
 namespace {
@@ -18,15 +15,6 @@ constexpr std::size_t kMostSuggestions = 3;
 TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
 bool is_one(std::int64_t value) { return value == 1; }
 bool is_zero(std::int64_t value) { return value == 0; }
-
-struct AllEngines {
-  std::mutex mutex;
-  std::vector<const ProductEngine*> engines;
-};
-AllEngines& all_engines() {
-  static AllEngines& all = *new AllEngines;  // never destroyed: plans may be made at exit
-  return all;
-}
 
 }  // namespace
 
@@ -82,36 +70,6 @@ std::vector<ProductTile> ProductEngine::tiles(const ConvProblem& problem, const 
   std::vector<ProductTile> tiles;
   for (const auto& [time, tile] : ranked) tiles.push_back(tile);
   return tiles;
-}
-
-const ProductEngine& ProductEngine::one_of_all(const ProductEngine& engine) {
-  const std::lock_guard lock(all_engines().mutex);
-  all_engines().engines.push_back(&engine);
-  return engine;
-}
-
-std::vector<KernelRequest> ProductEngine::of_other_batches(const ConvProblem& problem, const CudaDevice& device) const {
-  const std::lock_guard lock(all_engines().mutex);
-  const auto request_of = [&](const ProductEngine& engine, const ConvProblem& each) {
-    return engine.planned(each, engine.tiles(each, device).front(), device, 0).kernels[0].request;
-  };
-  std::set<std::string> known{request_of(*this, problem).constants};
-  std::vector<KernelRequest> requests;
-  for (const std::int64_t batch : {32, 1, 8, 128}) {
-    ConvProblem other = problem;
-    other.x.dims[0] = other.y.dims[0] = batch;
-    const ProductEngine* fastest = nullptr;
-    double least = 0;
-    for (const ProductEngine* engine : all_engines().engines) {
-      if (refuse(*engine, other, {.cuda = device})) continue;
-      const double seconds = engine->predict_seconds(other, {}, {.cuda = device});
-      if (fastest == nullptr || seconds < least) fastest = engine, least = seconds;
-    }
-    if (fastest == nullptr) continue;
-    KernelRequest request = request_of(*fastest, other);
-    if (known.insert(request.constants).second) requests.push_back(std::move(request));
-  }
-  return requests;
 }
 
 ProductTile ProductEngine::tile_of(const KnobValues& values) const {
@@ -177,16 +135,13 @@ double ProductEngine::predict_seconds(const ConvProblem& problem, const KnobValu
 
 Result<std::unique_ptr<ConvPlan>> ProductEngine::plan(const ConvProblem& problem, const KnobValues& values,
                                                       const PlanRequest& request) const {
-  const ProductTile tile = tile_for(problem, values, request);
-  PlannedKernels kernels = planned(problem, tile, *request.cuda, request.target_sms);
-  // Of a tile that is measured it isn't known yet whether it is taken.
-  const bool unmeasured = request.target_sms == 0 && tile == tiles(problem, *request.cuda).front();
-  const bool is_first = unmeasured && is_first_of_its_kind(kernels.kernels[0].request);
-  auto plan = kernel_plan(problem, {info_.name, configuration_of(tile)}, notes(problem, values, request),
-                          std::move(kernels), request);
-  // Another batch should find its kernels on disk.
-  if (is_first && plan.ok()) compile_ahead(of_other_batches(problem, *request.cuda));
-  return plan;
+  return kernel_plan(problem, {info_.name, configuration_of(tile_for(problem, values, request))},
+                     notes(problem, values, request), kernels(problem, values, request), request);
+}
+
+PlannedKernels ProductEngine::kernels(const ConvProblem& problem, const KnobValues& values,
+                                      const PlanRequest& request) const {
+  return planned(problem, tile_for(problem, values, request), *request.cuda, request.target_sms);
 }
 
 }  // namespace convoy::cuda

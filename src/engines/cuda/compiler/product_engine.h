@@ -9,7 +9,7 @@
 #include "core/declared_names.h"
 #include "core/suggestions.h"
 #include "engines/cuda/compiler/arithmetic.h"
-#include "engines/cuda/compiler/kernel_plan.h"
+#include "engines/cuda/compiler/has_kernels.h"
 
 namespace convoy::cuda {
 
@@ -28,7 +28,7 @@ std::array<std::int64_t, 3> three(const Dims& dims, std::size_t from, std::int64
 // as dgrad's stride.
 std::optional<Refusal> refuse_windows(const ConvProblem& problem);
 
-class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames {
+class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames, public HasKernels {
  public:
   const EngineInfo& info() const final { return info_; }
   std::optional<Refusal> check(const ConvProblem& problem, const PlanRequest& request) const final;
@@ -41,20 +41,16 @@ class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames
   double predict_seconds(const ConvProblem& problem, const KnobValues& values, const PlanRequest& request) const final;
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& values,
                                          const PlanRequest& request) const final;
+  PlannedKernels kernels(const ConvProblem& problem, const KnobValues& values, const PlanRequest& request) const final;
 
   // Those that run, the one that is predicted to be fastest first.
   std::vector<ProductTile> tiles(const ConvProblem& problem, const CudaDevice& device) const;
   ProductTile tile_of(const KnobValues& values) const;
-  // The kernels that batches of other usual sizes take unmeasured, of whichever such engine is predicted to be fastest
-  // there, the problem's own not among them.
-  std::vector<KernelRequest> of_other_batches(const ConvProblem& problem, const CudaDevice& device) const;
   // With `target_sms` (0: all) the kernel does its work with any grid, for keep_within().
   virtual PlannedKernels planned(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device,
                                  int target_sms) const = 0;
 
  protected:
-  // Makes it one of those that of_other_batches() asks.
-  static const ProductEngine& one_of_all(const ProductEngine& engine);
   // With what such engines have in common declared. Those of min_architecture 90 are for wgmma: they need sm_90a, and
   // tensors that are copied 16 bytes at a time.
   ProductEngine(std::string name, std::string summary, std::span<const ProductTile> all);

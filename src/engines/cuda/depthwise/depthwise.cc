@@ -8,6 +8,7 @@
 #include "core/notes.h"
 #include "core/padding.h"
 #include "core/suggestions.h"
+#include "engines/cuda/compiler/has_kernels.h"
 #include "engines/cuda/depthwise/design.h"
 
 namespace convoy::cuda {
@@ -22,7 +23,7 @@ constexpr double kUncertainty = 1.1;  // of a prediction
 
 TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
 
-class DepthwiseEngine final : public Engine, public HasSuggestions, public DeclaresNames {
+class DepthwiseEngine final : public Engine, public HasSuggestions, public DeclaresNames, public HasKernels {
  public:
   DepthwiseEngine() {
     info_.name = kName;
@@ -125,15 +126,19 @@ class DepthwiseEngine final : public Engine, public HasSuggestions, public Decla
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& values,
                                          const PlanRequest& request) const override {
-    Candidate candidate{kName, {}};
-    PlannedKernels planned;
-    if (problem.out().elements() != 0) {
-      const DepthwiseShape shape = depthwise_shape(problem);
-      const DepthwiseDesign design = design_for(shape, values, request);
-      candidate.knobs = configuration_of(design);
-      planned = depthwise_launches(problem, shape, design, *request.cuda, request.target_sms);
+    Candidate candidate{kName, values};
+    if (values.empty() && problem.out().elements() != 0) {
+      candidate.knobs = configuration_of(design_for(depthwise_shape(problem), values, request));
     }
+    PlannedKernels planned = kernels(problem, candidate.knobs, request);
     return kernel_plan(problem, std::move(candidate), info_.notes, std::move(planned), request);
+  }
+
+  PlannedKernels kernels(const ConvProblem& problem, const KnobValues& values,
+                         const PlanRequest& request) const override {
+    if (problem.out().elements() == 0) return {};
+    const DepthwiseShape shape = depthwise_shape(problem);
+    return depthwise_launches(problem, shape, design_for(shape, values, request), *request.cuda, request.target_sms);
   }
 
  private:

@@ -116,7 +116,6 @@ double epilogue_of(const ConvProblem& problem, const ProductTile& tile) {
 
 class GemmEngine final : public ProductEngine {
  public:
-  static const ProductEngine& made() { return one_of_all(*new GemmEngine); }
   GemmEngine()
       : ProductEngine("cuda.gemm",
                       "filters of 1x1 on Hopper's tensor cores, tensors copied by its copy engine; f16, bf16; NHWC",
@@ -217,7 +216,7 @@ class GemmEngine final : public ProductEngine {
 }  // namespace
 
 const ProductEngine& gemm_engine() {
-  static const ProductEngine& engine = GemmEngine::made();  // never destroyed: it may run while the process ends
+  static const ProductEngine& engine = *new GemmEngine;  // never destroyed: it may run while the process ends
   return engine;
 }
 

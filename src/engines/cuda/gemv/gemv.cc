@@ -44,7 +44,6 @@ struct GemvSizes {
 
 class GemvEngine final : public ProductEngine {
  public:
-  static const ProductEngine& made() { return one_of_all(*new GemvEngine); }
   GemvEngine()
       : ProductEngine("cuda.gemv", "filters of 1x1 on few pixels, a warp a channel of out; f32, f16, bf16; NHWC",
                       kTiles) {
@@ -103,7 +102,7 @@ class GemvEngine final : public ProductEngine {
 }  // namespace
 
 const ProductEngine& gemv_engine() {
-  static const ProductEngine& engine = GemvEngine::made();  // never destroyed: it may run while the process ends
+  static const ProductEngine& engine = *new GemvEngine;  // never destroyed: it may run while the process ends
   return engine;
 }
 

@@ -4,13 +4,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
 
 #include "device/cuda/nvrtc.h"
-#include "engines/cuda/compiler/ahead.h"
 #include "engines/cuda/pointwise/pointwise.h"
 #include "engines/cuda/testing/described.h"
 #include "engines/cuda/testing/product_cases.h"
@@ -62,62 +60,21 @@ TEST(PointwiseKernels, KnowNoSizes) {
   EXPECT_EQ(texts.size(), 1U);
 }
 
-// ResNet-50's layers: one batch leaves on disk what another asks for, though that takes other tiles.
-TEST(PointwiseKernels, OfOtherBatchesAreThoseOfTheirPlans) {
-  const CudaDevice device = device_of(90);
-  constexpr std::array<std::array<int, 3>, 6> kLayers = {
-      {{64, 256, 56}, {256, 128, 56}, {512, 256, 28}, {256, 1024, 14}, {1024, 512, 14}, {2048, 512, 7}}};
-  std::set<std::string> tiles;
-  const auto texts = [&](int batch) {
-    std::set<std::string> found;
-    for (const auto& [in, out, size] : kLayers) {
-      const ConvProblem problem = problem_of(
-          fmt::format("fprop:x=f16,{0}x{1}x{3}x{3},nhwc:w=f16,{2}x{1}x1x1:bias=1:act=relu", batch, in, out, size)
-              .c_str());
-      const ProductTile tile = pointwise_engine().tiles(problem, device).front();
-      tiles.insert(fmt::format("{}x{}", tile.m, tile.n));
-      const std::string own = pointwise_engine().planned(problem, tile, device, 0).kernels[0].request.constants;
-      found.insert(own);
-      for (const KernelRequest& each : pointwise_engine().of_other_batches(problem, device)) {
-        EXPECT_NE(each.constants, own);
-        found.insert(each.constants);
-      }
-    }
-    return found;
-  };
-  const std::set<std::string> of_one = texts(1);
-  EXPECT_EQ(of_one, texts(32));
-  EXPECT_EQ(of_one, texts(128));
-  EXPECT_LE(of_one.size(), 9U);
-  EXPECT_GE(tiles.size(), 2U);
-}
-
 TEST(PointwiseKernels, CompiledAheadLieOnDisk) {
   if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / fmt::format("convoy_compiled_ahead_{}", getpid());
   setenv("CONVOY_KERNEL_CACHE", folder.c_str(), 1);  // before anything asks for this process's
   const ConvProblem problem = problem_of("fprop:x=f16,1x256x14x14,nhwc:w=f16,1024x256x1x1:bias=1:act=relu");
-  const std::vector<KernelRequest> all = pointwise_engine().of_other_batches(problem, device_of(90));
-  EXPECT_FALSE(all.empty());
-  EXPECT_FALSE(is_kept(*program_source(all[0])));
-  {
-    AheadCompiler compiler(2);
-    compiler.add(all);
-    compiler.add(all);
-    compiler.finish();
-    for (const KernelRequest& each : all) EXPECT_TRUE(is_kept(*program_source(each)));
-    // What waits is dropped, what is under way is not; then nothing is taken any more.
-    std::vector<KernelRequest> others(20, all[0]);
-    for (std::size_t i = 0; i < others.size(); ++i)
-      others[i].constants += fmt::format("constexpr int OTHER = {};\n", i);
-    compiler.add(others);
-    compiler.stop();
-    EXPECT_FALSE(is_kept(*program_source(others.back())));
-    compiler.add({&others.back(), 1});
-    compiler.finish();
-    EXPECT_FALSE(is_kept(*program_source(others.back())));
-  }
+  const PlanRequest request{.cuda = device_of(90)};
+  const Compilations all = pointwise_engine().compilations(problem, {}, request);
+  ASSERT_EQ(all.size(), 1U);
+  const KernelRequest kernel = pointwise_engine().kernels(problem, {}, request).kernels[0].request;
+  EXPECT_FALSE(is_kept(*program_source(kernel)));
+  all.begin()->second({});
+  EXPECT_TRUE(is_kept(*program_source(kernel)));
+  EXPECT_TRUE(pointwise_engine().compilations(problem, {}, request).empty());
+  EXPECT_EQ(pointwise_engine().compilations(problem, {{"columns", 32}, {"rows", 32}}, request).size(), 1U);
   std::filesystem::remove_all(folder);
 }
 

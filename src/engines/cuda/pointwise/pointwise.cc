@@ -116,7 +116,6 @@ PointwiseShape pointwise_shape(const ConvProblem& problem) {
 
 class PointwiseEngine final : public ProductEngine {
  public:
-  static const ProductEngine& made() { return one_of_all(*new PointwiseEngine); }
   PointwiseEngine()
       : ProductEngine(
             "cuda.pointwise",
@@ -224,7 +223,7 @@ class PointwiseEngine final : public ProductEngine {
 }  // namespace
 
 const ProductEngine& pointwise_engine() {
-  static const ProductEngine& engine = PointwiseEngine::made();  // never destroyed: it may run while the process ends
+  static const ProductEngine& engine = *new PointwiseEngine;  // never destroyed: it may run while the process ends
   return engine;
 }
 

@@ -98,7 +98,6 @@ std::int64_t resident(const StemTile& shape, const ProductTile& tile, const Cuda
 
 class StemEngine final : public ProductEngine {
  public:
-  static const ProductEngine& made() { return one_of_all(*new StemEngine); }
   StemEngine()
       : ProductEngine("cuda.stem", "few channels, as a network's first layer has, on tensor cores; f16, bf16; y NHWC",
                       kTiles) {
@@ -218,7 +217,7 @@ class StemEngine final : public ProductEngine {
 }  // namespace
 
 const ProductEngine& stem_engine() {
-  static const ProductEngine& engine = StemEngine::made();  // never destroyed: it may run while the process ends
+  static const ProductEngine& engine = *new StemEngine;  // never destroyed: it may run while the process ends
   return engine;
 }
 

@@ -88,7 +88,6 @@ VolumeCut cut_of(const ConvProblem& problem, const ProductTile& tile, const Cuda
 
 class VolumeEngine final : public ProductEngine {
  public:
-  static const ProductEngine& made() { return one_of_all(*new VolumeEngine); }
   VolumeEngine()
       : ProductEngine(
             "cuda.volume",
@@ -178,7 +177,7 @@ class VolumeEngine final : public ProductEngine {
 }  // namespace
 
 const ProductEngine& volume_engine() {
-  static const ProductEngine& engine = VolumeEngine::made();  // never destroyed: it may run while the process ends
+  static const ProductEngine& engine = *new VolumeEngine;  // never destroyed: it may run while the process ends
   return engine;
 }
 
