@@ -13,6 +13,7 @@
 #include "engines/cuda/depthwise/depthwise.h"
 #include "engines/cuda/gemm/gemm.h"
 #include "engines/cuda/gemv/gemv.h"
+#include "engines/cuda/igemm/igemm.h"
 #include "engines/cuda/integer/integer.h"
 #include "engines/cuda/pointwise/pointwise.h"
 #include "engines/cuda/reference/reference.h"
@@ -36,6 +37,7 @@ const std::vector<const Engine*>& all_engines() {
     all->push_back(&cuda::depthwise_engine());
     all->push_back(&cuda::gemm_engine());
     all->push_back(&cuda::gemv_engine());
+    all->push_back(&cuda::igemm_engine());
     all->push_back(&cuda::pointwise_engine());
     all->push_back(&cuda::stem_engine());
     all->push_back(&cuda::volume_engine());

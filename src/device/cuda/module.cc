@@ -87,7 +87,8 @@ Result<void> keep_within(int ordinal, int sms, const Kernel& kernel, Launch& sha
   CONVOY_CHECK(check(scope.api().OccupancyMaxActiveBlocksPerMultiprocessor(
                          &blocks, kernel.function, threads, static_cast<std::size_t>(shape.dynamic_shared_bytes)),
                      "cuOccupancyMaxActiveBlocksPerMultiprocessor", fmt::format("kernel {}", kernel.name)));
-  shape.grid.x = std::min(shape.grid.x, static_cast<unsigned>(std::max(1, blocks * sms)));
+  const unsigned fitting = static_cast<unsigned>(std::max(1, blocks * sms)) / shape.cluster.x * shape.cluster.x;
+  shape.grid.x = std::min(shape.grid.x, std::max(shape.cluster.x, fitting));
   shape.overlapped = false;
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -23,18 +24,23 @@ struct EpilogueArgs {
 };
 
 Result<CUtensorMap> map_of(const KernelBox& box, const void* data) {
-  const auto row_bytes = 2 * static_cast<std::uint64_t>(box.columns);
-  const int swizzled = 2 * box.box_columns;
+  const std::int64_t swizzled = 2 * box.box[0];
   TensorMapSource source;
   source.type = box.type == DataType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   source.data = data;
-  source.sizes = {static_cast<std::uint64_t>(box.columns), static_cast<std::uint64_t>(box.rows)};
-  source.strides = {row_bytes};
+  source.sizes.assign(box.sizes.begin(), box.sizes.end());
+  for (const std::int64_t stride : box.strides) source.strides.push_back(2 * static_cast<std::uint64_t>(stride));
   source.swizzle = swizzled == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
                    : swizzled == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
                                     : CU_TENSOR_MAP_SWIZZLE_32B;
   source.promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
-  return tiled_map(source, {static_cast<std::uint32_t>(box.box_columns), static_cast<std::uint32_t>(box.box_rows)});
+  if (!box.windows) return tiled_map(source, {box.box.begin(), box.box.end()});
+  const KernelBox::Windows& windows = *box.windows;
+  source.steps.push_back(1);
+  source.steps.insert(source.steps.end(), windows.stride.begin(), windows.stride.end());
+  source.steps.push_back(1);
+  return im2col_map(source, {windows.lower.begin(), windows.lower.end()}, {windows.upper.begin(), windows.upper.end()},
+                    static_cast<std::uint32_t>(box.box[0]), static_cast<std::uint32_t>(box.box[1]));
 }
 
 class KernelPlan final : public ConvPlan, public HasStages {
@@ -95,6 +101,9 @@ class KernelPlan final : public ConvPlan, public HasStages {
       }
       std::vector<void*> arguments;
       for (CUtensorMap& map : maps) arguments.push_back(&map);
+      const bool has_out =
+          std::ranges::any_of(planned_.boxes, [](const KernelBox& box) { return box.tensor == KernelTensor::out; });
+      if (!has_out) arguments.push_back(&out);
       arguments.push_back(&epilogue);
       arguments.push_back(const_cast<std::byte*>(planned_.sizes.data()));
       return launch(kernels_[0], planned_.kernels[0].shape, arguments, stream);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,19 +20,26 @@ struct KernelLaunch {
   std::string stage = "products";  // what it does, for people; the plan adds the epilogue to the last one's
 };
 
-// A tensor as the copy engine is told of it: packed rows, in boxes whose rows are swizzled as long as they are: 32, 64
-// or 128 bytes. Elements outside are read as zeros and not written.
+// A tensor as the copy engine is told of it, dims from the innermost on, and a box of it, whose rows are swizzled as
+// long as they are: 32, 64 or 128 bytes. Elements outside are read as zeros and not written.
 enum class KernelTensor { in, w, out, z };
 struct KernelBox {
   KernelTensor tensor;
   DataType type;  // f16 or bf16
-  std::int64_t rows, columns;
-  int box_rows, box_columns;
+  Dims sizes;
+  Dims strides;  // in elements, of all dims but the first
+  Dims box;
+  // Of windows (im2col): the box is of channels and pixels of the result, one tap of each one's window; the spatial
+  // dims have the windows' stride, and the places of their first pixels, from `lower` to the sizes plus `upper`.
+  struct Windows {
+    Dims stride, lower, upper;
+  };
+  std::optional<Windows> windows = std::nullopt;
 };
 
 // One kernel, of (in, w, out, EpilogueArgs), wgrad's of (x, dy, out, EpilogueArgs); or two, of which the first writes
 // sums to the workspace, (in, w, workspace), and the second adds them up, (workspace, out, EpilogueArgs).
-// With boxes, one kernel of them and EpilogueArgs.
+// With boxes, one kernel of them, out where none is of it, and EpilogueArgs.
 struct PlannedKernels {
   std::vector<KernelLaunch> kernels;  // none: there is nothing to compute
   std::int64_t workspace_bytes = 0;

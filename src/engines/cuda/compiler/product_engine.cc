@@ -41,7 +41,11 @@ std::optional<Refusal> refuse_windows(const ConvProblem& problem) {
   return std::nullopt;
 }
 
-KnobValues configuration_of(const ProductTile& tile) { return {{"columns", tile.n}, {"rows", tile.m}}; }
+KnobValues configuration_of(const ProductTile& tile) {
+  KnobValues values{{"columns", tile.n}, {"rows", tile.m}};
+  if (tile.splits > 1) values.push_back({"splits", tile.splits});
+  return values;
+}
 
 ProductEngine::ProductEngine(std::string name, std::string summary, std::span<const ProductTile> all) : all_(all) {
   info_.name = std::move(name);
@@ -62,7 +66,8 @@ std::vector<ProductTile> ProductEngine::tiles(const ConvProblem& problem, const 
   const std::int64_t all_columns = columns(problem);
   std::vector<std::pair<double, ProductTile>> ranked;
   for (const ProductTile& tile : all_) {
-    const bool fits = shared_bytes(problem, tile) <= device.shared_bytes_per_block;
+    const bool fits =
+        shared_bytes(problem, tile) <= device.shared_bytes_per_block && (tile.splits == 1 || device.architecture >= 90);
     const bool wasted = tile.n > 32 && tile.n >= 2 * all_columns;
     if (fits && !wasted) ranked.emplace_back(seconds(problem, tile, device), tile);
   }
@@ -119,7 +124,8 @@ Configurations ProductEngine::configurations(const ConvProblem& problem, const P
   std::vector<KnobValues> listed;
   for (const ProductTile& tile : tiles(problem, *request.cuda)) listed.push_back(configuration_of(tile));
   return listed_configurations(std::move(listed), {{"columns", {}, "channels of out that a block computes"},
-                                                   {"rows", {}, "pixels of out that a block computes"}});
+                                                   {"rows", {}, "pixels of out that a block computes"},
+                                                   {"splits", {}, "blocks that share the terms"}});
 }
 
 std::vector<KnobValues> ProductEngine::suggestions(const ConvProblem& problem, const PlanRequest& request) const {

@@ -1,5 +1,5 @@
-// An engine whose problems are products of matrices in tiles, f16 and bf16 (cuda.gemm, cuda.pointwise, cuda.stem and
-// cuda.volume on tensor cores, cuda.gemv, which adds f32): its configurations are the tiles that it has.
+// An engine whose problems are products of matrices in tiles, f16 and bf16 (cuda.gemm, cuda.igemm, cuda.pointwise,
+// cuda.stem and cuda.volume on tensor cores, cuda.gemv, which adds f32): its configurations are the tiles that it has.
 #pragma once
 
 #include <array>
@@ -17,9 +17,10 @@ struct ProductTile {
   int m, n;  // of the result, a block's: pixels and channels
   int warps_m, warps_n;
   int blocks = 1;  // that a multiprocessor is to run at once, as far as registers say
+  int splits = 1;  // of the terms, a block of a cluster each
   friend bool operator==(const ProductTile&, const ProductTile&) = default;
 };
-KnobValues configuration_of(const ProductTile& tile);  // columns, rows
+KnobValues configuration_of(const ProductTile& tile);  // columns, rows, and splits where there are several
 
 // D, H, W of the dims behind the first `from`; what isn't there is `fill`.
 std::array<std::int64_t, 3> three(const Dims& dims, std::size_t from, std::int64_t fill = 1);
@@ -35,7 +36,7 @@ class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames
   // With notes_vary, that the zeros beside x are multiplied, too.
   std::vector<std::string> notes(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const final;
   std::vector<std::string> other_notes() const final;
-  std::vector<DeclaredKnob> declared_knobs() const final { return {{"columns"}, {"rows"}}; }
+  std::vector<DeclaredKnob> declared_knobs() const final { return {{"columns"}, {"rows"}, {"splits"}}; }
   Configurations configurations(const ConvProblem& problem, const PlanRequest& request) const final;
   std::vector<KnobValues> suggestions(const ConvProblem& problem, const PlanRequest& request) const final;
   double predict_seconds(const ConvProblem& problem, const KnobValues& values, const PlanRequest& request) const final;

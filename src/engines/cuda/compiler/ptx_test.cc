@@ -446,6 +446,15 @@ TEST_F(HopperPtxOnGpu, ClustersShareALoad) {
   EXPECT_EQ(fetch<int>(ranks, 2), (std::vector<int>{1, 2}));
 }
 
+TEST_F(HopperPtxOnGpu, BlocksOfAClusterSendNumbers) {
+  std::vector<float> values(128);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) + 0.5f;
+  void *in = put(values), *to = room(values.size() * sizeof(float));
+  run("cluster_of_two_sends", {.grid = {.x = 2}, .block = {.x = 32}, .cluster = {.x = 2}}, {&in, &to});
+  std::rotate(values.begin(), values.begin() + 64, values.end());
+  EXPECT_EQ(fetch<float>(to, values.size()), values);
+}
+
 // wgmma and setmaxnreg are sm_90's alone.
 class Sm90PtxOnGpu : public PtxOnGpu {
  protected:

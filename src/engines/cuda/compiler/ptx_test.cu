@@ -216,6 +216,7 @@ extern "C" __global__ void tile_2d(const __grid_constant__ TensorMap map, Coordi
   load_box([&](unsigned to, unsigned barrier) { tma_load(to, &map, barrier, p.c[0], p.c[1]); }, p.bytes, out);
 }
 extern "C" __global__ void tile_3d(const __grid_constant__ TensorMap map, Coordinates p, char* out) {
+  if (first_thread()) prefetch_l2(&map, p.c[0], p.c[1], p.c[2]);
   load_box([&](unsigned to, unsigned barrier) { tma_load(to, &map, barrier, p.c[0], p.c[1], p.c[2]); }, p.bytes, out);
 }
 extern "C" __global__ void tile_4d(const __grid_constant__ TensorMap map, Coordinates p, char* out) {
@@ -275,6 +276,18 @@ extern "C" __global__ void cluster_of_two(const __grid_constant__ TensorMap map,
   }
   cluster_arrive();
   cluster_wait();
+}
+
+// A cluster of two: each thread sends two numbers to the other block, which writes what it got.
+extern "C" __global__ void cluster_of_two_sends(const float2* in, float2* out) {
+  __shared__ float2 got[32];
+  const unsigned own = shared_address(got + threadIdx.x), at = 32 * cluster_rank() + threadIdx.x;
+  cluster_arrive();
+  cluster_wait();
+  store_shared_cluster(mapa(own, cluster_rank() ^ 1), in[at]);
+  cluster_arrive();
+  cluster_wait();
+  out[at] = got[threadIdx.x];
 }
 
 #endif

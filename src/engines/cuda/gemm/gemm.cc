@@ -169,8 +169,7 @@ class GemmEngine final : public ProductEngine {
                              static_cast<int>(cut.stages)};
     const auto box = [&](KernelTensor tensor, std::int64_t rows, std::int64_t columns, std::int64_t box_rows,
                          std::int64_t box_columns) {
-      return KernelBox{
-          tensor, problem.y.type, rows, columns, static_cast<int>(box_rows), static_cast<int>(box_columns)};
+      return KernelBox{tensor, problem.y.type, {columns, rows}, {columns}, {box_columns, box_rows}};
     };
     const KernelTensor added = problem.epilogue.gamma != 0 ? KernelTensor::z : KernelTensor::out;
     return {

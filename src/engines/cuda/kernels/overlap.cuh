@@ -1,11 +1,20 @@
 // Kernels that follow one another in a stream without a gap (Launch::overlapped).
 #pragma once
 
-// What every block does before it touches memory: the next kernel's blocks may take the places that this one's leave,
-// and this one's wait until the kernels in front have ended and their results are there.
-__device__ __forceinline__ void overlap() {
+// The next kernel's blocks may take the places that this one's leave.
+__device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+// Waits until the kernels in front have ended and their results are there.
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+}
+// What every block does before it touches memory.
+__device__ __forceinline__ void overlap() {
+  let_next_start();
+  wait_for_previous();
 }

@@ -251,6 +251,10 @@ __device__ __forceinline__ unsigned mapa(unsigned address, unsigned rank) {
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
   return mapped;
 }
+// At an address that mapa() gives.
+__device__ __forceinline__ void store_shared_cluster(unsigned mapped, float2 v) {
+  asm volatile("st.shared::cluster.v2.f32 [%0], {%1,%2};" ::"r"(mapped), "f"(v.x), "f"(v.y) : "memory");
+}
 
 // --- Bulk copies (TMA). Shared memory is aligned to 128 bytes, in the swizzled modes to 1024 (256 rows of 4). `map` is
 // a CUtensorMap (device/cuda/tensor_map.h) in constant memory: a const __grid_constant__ parameter. Coordinates are in
@@ -274,6 +278,12 @@ __device__ __forceinline__ void tma_store(const void* map, unsigned from, int c0
 }
 __device__ __forceinline__ void prefetch_tensormap(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// Asks for a box to be brought into the L2 cache; nothing waits for it.
+__device__ __forceinline__ void prefetch_l2(const void* map, int c0, int c1, int c2) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(c0), "r"(c1), "r"(c2)
+               : "memory");
 }
 
 #define CONVOY_TMA_LOAD(form) "cp.async.bulk.tensor." form ".mbarrier::complete_tx::bytes [%0], [%1, "
