@@ -28,6 +28,10 @@ struct FoldLoops {
   // y[i] is what folds[i], of `terms` elements, finally is as an element. An integer that it can't be is 0 or the
   // nearest that it can.
   void (*finish)(Finish finish, const void* folds, std::int64_t count, std::int64_t terms, void* y);
+  // y[c] is finally the fold of column c, `size` elements that are `step` apart: start, columns and finish in one, in
+  // registers. False, and nothing is written, where those are faster. Null: there is no such loop.
+  bool (*whole_columns)(Finish finish, const void* x, std::int64_t step, std::int64_t size, std::int64_t count,
+                        void* y);
 };
 
 // For an instruction set that the processor has, and a type of kMathNumeric or bool.

@@ -104,8 +104,15 @@ struct Reducer {
   void run(const void* x, void* y, std::int64_t begin, std::int64_t end) const {
     const std::size_t size = size_of(type);
     const std::int64_t to_stride = loops.kept.inner_stride(0), from_stride = loops.kept.inner_stride(1);
+    const std::int64_t terms = loops.reduced.elements(), row = loops.reduced.inner_stride(0);
+    const bool in_one = folds.whole_columns != nullptr && loops.reduced.inner_size() == terms && row != 1 &&
+                        from_stride == 1 && to_stride == 1;
     alignas(64) std::array<std::byte, kChunk * sizeof(double)> memory;
     loops.kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+      if (in_one &&
+          folds.whole_columns(finish, at_element(x, at[1], size), row, terms, count, at_element(y, at[0], size))) {
+        return;
+      }
       for (std::int64_t start = 0; start < count; start += kChunk) {
         const std::int64_t n = std::min(kChunk, count - start);
         folds.start(memory.data(), n);
