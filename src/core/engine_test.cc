@@ -33,6 +33,24 @@ struct Case {
   std::string reason;
 };
 
+void expect_limits(const std::vector<Case>& cases) {
+  PlanRequest request;
+  request.cpu.isa = Isa::avx2;
+  for (const Case& c : cases) {
+    const auto problem = parse_problem(c.problem);
+    ASSERT_TRUE(problem.ok()) << problem.error().message;
+    FakeEngine engine;
+    declare_everything(engine.declared);
+    EXPECT_EQ(refuse(engine, *problem, request), std::nullopt) << c.problem;
+    c.limit(engine.declared);
+    const auto refusal = refuse(engine, *problem, request);
+    ASSERT_TRUE(refusal.has_value()) << c.reason;
+    EXPECT_EQ(refusal->code, c.code);
+    EXPECT_EQ(refusal->reason, c.reason);
+    EXPECT_FALSE(admits(engine.declared, *problem, request)) << c.reason;
+  }
+}
+
 // Every field of EngineInfo that limits: with the limit the problem is refused, without it it is not.
 TEST(Refuse, EnforcesEveryDeclaredLimit) {
   const std::string plain = kPlain;
@@ -103,20 +121,7 @@ TEST(Refuse, EnforcesEveryDeclaredLimit) {
       {RefusalCode::size, [](EngineInfo& i) { i.max_elements = 575; }, plain,
        "w.dims=8x8x3x3: it spans 576 elements, this engine takes at most 575"},
   };
-  PlanRequest request;
-  request.cpu.isa = Isa::avx2;
-  for (const Case& c : cases) {
-    const auto problem = parse_problem(c.problem);
-    ASSERT_TRUE(problem.ok()) << problem.error().message;
-    FakeEngine engine;
-    declare_everything(engine.declared);
-    EXPECT_EQ(refuse(engine, *problem, request), std::nullopt) << c.problem;
-    c.limit(engine.declared);
-    const auto refusal = refuse(engine, *problem, request);
-    ASSERT_TRUE(refusal.has_value()) << c.reason;
-    EXPECT_EQ(refusal->code, c.code) << refusal->reason;
-    EXPECT_EQ(refusal->reason, c.reason);
-  }
+  expect_limits(cases);
 }
 
 // Every field that admits something: at its default it doesn't, and names itself.
@@ -168,26 +173,13 @@ TEST(Refuse, WhatIsNotDeclaredIsRefused) {
        "fprop:x=f32,1x2147483648x1x1,nhwc:w=f32,1x2147483648x1x1",
        "x.dims=1x2147483648x1x1: it spans 2147483648 elements, this engine takes at most 2147483647"},
   };
-  PlanRequest request;
-  request.cpu.isa = Isa::avx2;
-  for (const Case& c : cases) {
-    const auto problem = parse_problem(c.problem);
-    ASSERT_TRUE(problem.ok()) << problem.error().message;
-    FakeEngine engine;
-    declare_everything(engine.declared);
-    EXPECT_EQ(refuse(engine, *problem, request), std::nullopt) << c.problem;
-    c.limit(engine.declared);
-    const auto refusal = refuse(engine, *problem, request);
-    ASSERT_TRUE(refusal.has_value()) << c.reason;
-    EXPECT_EQ(refusal->code, c.code);
-    EXPECT_EQ(refusal->reason, c.reason);
-    EXPECT_FALSE(admits(engine.declared, *problem, request)) << c.reason;
-  }
+  expect_limits(cases);
   EXPECT_FALSE(fresh.deterministic || fresh.thread_invariant) << "claims";
   EngineInfo on_gpu;
   on_gpu.device = DeviceKind::cuda;
   declare_everything(on_gpu);
   on_gpu.min_architecture = fresh.min_architecture;
+  PlanRequest request;
   request.cuda = CudaDevice{.ordinal = 0, .name = "a GPU", .architecture = 90};
   EXPECT_FALSE(admits(on_gpu, *parse_problem(kPlain), request));
 }

@@ -2,7 +2,6 @@
 // stands for CUDA there knows no copy engine (testing/host/ptx.cuh).
 #include "engines/cuda/gemm/gemm.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "engines/cuda/testing/on_a_gpu.h"
@@ -42,24 +41,14 @@ TEST(GemmEngine, SaysWhatItRefuses) {
 }
 
 std::string random_text(Random& random, const char* type) {
-  const std::int64_t dims = random.integer(1, 3), n = random.integer(1, 3);
-  const std::int64_t k = 8 * random.integer(1, random.integer(0, 3) == 0 ? 160 : 24);
-  const std::int64_t c = 8 * random.integer(1, random.integer(0, 3) == 0 ? 160 : 36);
-  const char* const layout = dims == 1 ? "nwc" : dims == 2 ? "nhwc" : "ndhwc";
-  std::string pixels, filter;
-  for (int i = 0; i < dims; ++i) {
-    pixels += fmt::format("x{}", random.integer(1, dims == 1 ? 20000 : dims == 2 ? 140 : 24));
-    filter += "x1";
-  }
-  constexpr const char* kEpilogues[] = {"",
-                                        ":bias=1:act=relu",
-                                        ":bias=1:gamma=0.5:act=gelu",
-                                        ":alpha=1.5:beta=0.5",
-                                        ":bias=1:act=swish,1",
-                                        ":bias=1:gamma=1",
-                                        ":bias=1:act=prelu"};
-  return fmt::format("fprop:x={0},{1}x{2}{3},{4}:w={0},{5}x{2}{6},{4}:y={0},{1}x{5}{3},{4}{7}", type, n, k, pixels,
-                     layout, c, filter, kEpilogues[random.integer(0, 6)]);
+  constexpr std::int64_t kPixels[] = {20000, 140, 24};
+  const int dims = static_cast<int>(random.integer(1, 3));
+  return testing::pointwise_text(random, type,
+                                 {.dims = dims,
+                                  .n = random.integer(1, 3),
+                                  .x_channels = 8 * random.integer(1, random.integer(0, 3) == 0 ? 160 : 24),
+                                  .y_channels = 8 * random.integer(1, random.integer(0, 3) == 0 ? 160 : 36),
+                                  .most_pixels = kPixels[dims - 1]});
 }
 
 using GemmOnAGpu = testing::PartOnAGpu;

@@ -2,7 +2,6 @@
 // problems are right.
 #include "engines/cuda/gemv/gemv.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "engines/cuda/testing/on_a_gpu.h"
@@ -40,24 +39,13 @@ TEST(GemvEngine, SaysWhatItRefuses) {
 }
 
 std::string random_text(Random& random, const char* type) {
-  const std::int64_t dims = random.integer(1, 3), n = random.integer(1, 40);
   const std::int64_t unit = std::int64_t{1} << random.integer(0, 3), most = random.integer(0, 9) == 0 ? 600 : 60;
-  const char* const layout = dims == 1 ? "nwc" : dims == 2 ? "nhwc" : "ndhwc";
-  std::string pixels, filter;
-  for (int i = 0; i < dims; ++i) {
-    pixels += fmt::format("x{}", random.integer(1, random.integer(0, 1) == 0 ? 1 : 4));
-    filter += "x1";
-  }
-  constexpr const char* kEpilogues[] = {"",
-                                        ":bias=1:act=relu",
-                                        ":bias=1:gamma=0.5:act=gelu",
-                                        ":alpha=1.5:beta=0.5",
-                                        ":bias=1:act=swish,1",
-                                        ":bias=1:act=sigmoid",
-                                        ":act=prelu"};
-  return fmt::format("fprop:x={0},{1}x{2}{3},{4}:w={0},{5}x{2}{6},{4}:y={0},{1}x{5}{3},{4}{7}",
-                     random.integer(0, 4) == 0 ? "f32" : type, n, unit * random.integer(1, most), pixels, layout,
-                     random.integer(1, 200), filter, kEpilogues[random.integer(0, 6)]);
+  return testing::pointwise_text(random, random.integer(0, 4) == 0 ? "f32" : type,
+                                 {.dims = static_cast<int>(random.integer(1, 3)),
+                                  .n = random.integer(1, 40),
+                                  .x_channels = unit * random.integer(1, most),
+                                  .y_channels = random.integer(1, 200),
+                                  .most_pixels = random.integer(0, 1) == 0 ? 1 : 4});
 }
 
 using GemvOnAGpu = testing::PartOnAGpu;

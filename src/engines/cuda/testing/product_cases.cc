@@ -1,5 +1,7 @@
 #include "engines/cuda/testing/product_cases.h"
 
+#include <fmt/format.h>
+
 #include "device/cuda/nvrtc.h"
 #include "engines/cuda/testing/compiled.h"
 #include "engines/cuda/testing/described.h"
@@ -87,6 +89,27 @@ void expect_refusals(const ProductEngine& engine, std::span<const char* const> t
   request.cuda = device_of(100);
   EXPECT_EQ(why(taken[0]),
             engine.info().min_architecture == 90 ? "device=cuda:0, sm_100: this engine needs sm_90a" : "");
+}
+
+std::string pointwise_text(convoy::testing::Random& random, const char* type, const PointwiseSizes& sizes) {
+  const char* const layout = sizes.dims == 1 ? "nwc" : sizes.dims == 2 ? "nhwc" : "ndhwc";
+  std::string x, y, filter, stride;
+  for (int i = 0; i < sizes.dims; ++i) {
+    const std::int64_t step = random.integer(1, sizes.most_stride), size = random.integer(1, sizes.most_pixels);
+    x += fmt::format("x{}", sizes.dgrad ? size * step : (size - 1) * step + random.integer(1, step));
+    y += fmt::format("x{}", size);
+    filter += fmt::format("x{}", sizes.dgrad ? step : 1);
+    stride += fmt::format("{}{}", i == 0 ? "" : "x", step);
+  }
+  std::string text =
+      fmt::format("{9}:x={0},{1}x{2}{3},{4}:w={0},{5}x{2}{6},{4}:y={0},{1}x{5}{7},{4}:stride={8}", type, sizes.n,
+                  sizes.x_channels, x, layout, sizes.y_channels, filter, y, stride, sizes.dgrad ? "dgrad" : "fprop");
+  constexpr const char* kActivations[] = {"",          ":act=relu",    ":act=clip,0,6", ":act=swish,1",
+                                          ":act=gelu", ":act=sigmoid", ":act=prelu"};
+  if (random.integer(0, 1) != 0) text += ":bias=1";
+  if (random.integer(0, 2) == 0) text += ":gamma=0.5";
+  if (random.integer(0, 4) == 0) text += ":alpha=1.5:beta=0.5";
+  return text + kActivations[random.integer(0, 6)];
 }
 
 }  // namespace convoy::cuda::testing

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "engines/cuda/compiler/product_engine.h"
+#include "engines/testing/random.h"
 
 namespace convoy::cuda::testing {
 
@@ -33,5 +35,15 @@ struct RefusedCase {
 };
 void expect_refusals(const ProductEngine& engine, std::span<const char* const> taken,
                      const std::vector<RefusedCase>& refused);
+
+// A convolution of one pixel's filter, or of filters that lie side by side: channels last, with any epilogue. Each of
+// its 1 to 3 spatial dims has up to `most_pixels` and any stride up to `most_stride`.
+struct PointwiseSizes {
+  int dims;
+  std::int64_t n, x_channels, y_channels, most_pixels;
+  std::int64_t most_stride = 1;
+  bool dgrad = false;  // its pixels have a filter each: it is as wide as the stride
+};
+std::string pointwise_text(convoy::testing::Random& random, const char* type, const PointwiseSizes& sizes);
 
 }  // namespace convoy::cuda::testing
