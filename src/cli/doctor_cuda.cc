@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
 #include "device/cuda/cudnn.h"
 #include "device/cuda/device.h"
 #include "device/cuda/libraries.h"
 #include "engines/cudnn/known.h"
 #include "report/format.h"
-#include "report/table.h"
+#include "report/listing.h"
 
 namespace convoy::cli {
 namespace {
@@ -54,35 +58,60 @@ void find_devices(CudaFindings& findings) {
   findings.json["error"] = std::move(error);
 }
 
+struct NotTaken {
+  std::string library;
+  LibraryAttempt attempt;
+};
+
+report::Listing<NotTaken> not_taken_listing() {
+  report::Listing<NotTaken> listing;
+  listing.cell("not taken", &NotTaken::library)
+      .column("looked for by", "from", [](const NotTaken& n) { return n.attempt.from; })
+      .column("file", "file", [](const NotTaken& n) { return n.attempt.file; })
+      .column("why not", "why_not", [](const NotTaken& n) { return n.attempt.why_not; });
+  return listing;
+}
+
+// What is not known of a library's version; null where all is.
+Json not_verified(const LibraryReport& library) {
+  if (library.name != cuda::cudnn_names().name || !library.found()) return nullptr;
+  const std::string remark = cudnn::not_verified((*cuda::cudnn())->version);
+  return remark.empty() ? Json(nullptr) : Json(remark);
+}
+
+std::vector<NotTaken> not_taken(const LibraryReport& library) {
+  std::vector<NotTaken> all;
+  for (const LibraryAttempt& attempt : library.others) all.push_back({library.name, attempt});
+  return all;
+}
+
+report::Listing<LibraryReport> library_listing() {
+  const auto if_found = [](std::string LibraryReport::*text) {
+    return [text](const LibraryReport& library) { return library.found() ? Json(library.*text) : Json(nullptr); };
+  };
+  report::Listing<LibraryReport> listing;
+  listing.column("NVIDIA library", "name", &LibraryReport::name)
+      .column("version", "version", if_found(&LibraryReport::version))
+      .column("file", "file", if_found(&LibraryReport::file))
+      .column("found by", "from", if_found(&LibraryReport::from))
+      .field("not_verified", not_verified)
+      .field("not_taken",
+             [](const LibraryReport& library) { return not_taken_listing().both(not_taken(library)).second; });
+  return listing;
+}
+
 }  // namespace
 
 CudaFindings cuda_findings() {
   CudaFindings findings;
-  report::Table& taken = findings.libraries;
-  report::Table& others = findings.not_taken;
-  taken.column("NVIDIA library").column("version").column("file").column("found by");
-  others.column("not taken").column("looked for by").column("file").column("why not");
-  Json libraries = Json::array();
-  for (const LibraryReport& report : cuda::library_reports()) {
-    const auto or_dash = [](const std::string& text) { return text.empty() ? std::string("-") : text; };
-    taken.row({report.name, or_dash(report.version), or_dash(report.file), or_dash(report.from)});
-    std::string remark;
-    if (report.name == cuda::cudnn_names().name && report.found())
-      remark = cudnn::not_verified((*cuda::cudnn())->version);
-    if (!remark.empty()) findings.remarks.push_back(remark);
-    Json passed_over = Json::array();
-    for (const LibraryAttempt& attempt : report.others) {
-      others.row({report.name, attempt.from, or_dash(attempt.file), attempt.why_not});
-      passed_over.push_back({{"from", attempt.from}, {"file", attempt.file}, {"why_not", attempt.why_not}});
-    }
-    libraries.push_back({{"name", report.name},
-                         {"file", report.found() ? Json(report.file) : Json(nullptr)},
-                         {"version", report.found() ? Json(report.version) : Json(nullptr)},
-                         {"from", report.found() ? Json(report.from) : Json(nullptr)},
-                         {"not_verified", remark.empty() ? Json(nullptr) : Json(remark)},
-                         {"not_taken", std::move(passed_over)}});
+  const std::vector<LibraryReport> libraries = cuda::library_reports();
+  std::vector<NotTaken> others;
+  for (const LibraryReport& library : libraries) {
+    if (const Json remark = not_verified(library); !remark.is_null()) findings.remarks.push_back(remark);
+    std::ranges::move(not_taken(library), std::back_inserter(others));
   }
-  findings.json["libraries"] = std::move(libraries);
+  std::tie(findings.libraries, findings.json["libraries"]) = library_listing().both(libraries);
+  findings.not_taken = not_taken_listing().both(others).first;
   find_devices(findings);
   return findings;
 }

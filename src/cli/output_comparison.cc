@@ -16,7 +16,7 @@
 #include "io/npy.h"
 #include "network/graph/onnx/tensor_proto.h"
 #include "report/format.h"
-#include "report/table.h"
+#include "report/listing.h"
 
 namespace convoy::cli {
 namespace {
@@ -244,48 +244,53 @@ Result<void> OutputComparison::add(const Batch& batch, const Outputs& outputs) {
   return {};
 }
 
-void OutputComparison::say() const {
+report::Listing<OutputComparison::Compared> OutputComparison::listing() {
   using report::Align;
-  report::Table table;
-  table.column("output").column("shape").column("largest difference", Align::right).column("of largest", Align::right);
-  table.column("cosine", Align::right).column("same top-1", Align::right).column("largest at");
-  for (std::size_t i = 0; i < differences_.size(); ++i) {
-    const Compared& compared = differences_[i];
-    const OutputDifference& d = compared.difference;
-    if (compared.samples == 0) {
-      program_.note(fmt::format("--compare {}: it has no output '{}'", name_, network_.outputs()[i].name));
-      continue;
-    }
-    const double relative = d.largest_magnitude > 0 ? d.largest / d.largest_magnitude : 0;
-    const std::string where = fmt::format("element {}{}", d.at, compared.samples > 1 ? " of " + d.sample : "");
-    table.row(
-        {network_.outputs()[i].name, to_string(compared.dims), report::number(d.largest),
-         relative > 0 && relative < 1e-3 ? report::number(relative) : report::percent(relative),
-         std::isfinite(d.cosine()) ? fmt::format("{:.6f}", d.cosine()) : "-",
-         d.decisions > 0 ? fmt::format("{} of {}", report::thousands(d.agree), report::thousands(d.decisions)) : "",
-         d.largest > 0 ? where : ""});
-  }
-  program_.say(fmt::format("\nbeside {}:", name_));
-  program_.say(table, 2);
+  const auto of = [](auto value) { return [value](const Compared& c) { return value(c.difference); }; };
+  const auto relative = [](const OutputDifference& d) {
+    const double part = d.largest_magnitude > 0 ? d.largest / d.largest_magnitude : 0;
+    return part > 0 && part < 1e-3 ? report::number(part) : report::percent(part);
+  };
+  const auto six_places = [](const Json& value) { return fmt::format("{:.6f}", value.get<double>()); };
+  const auto same = [](const OutputDifference& d) {
+    return d.decisions > 0 ? fmt::format("{} of {}", report::thousands(d.agree), report::thousands(d.decisions)) : "";
+  };
+  const auto where = [](const Compared& c) {
+    const std::string sample = c.samples > 1 ? " of " + c.difference.sample : "";
+    return c.difference.largest > 0 ? fmt::format("element {}{}", c.difference.at, sample) : "";
+  };
+  report::Listing<Compared> listing;
+  listing.column("output", "name", &Compared::name)
+      .cell("shape", [](const Compared& c) { return to_string(c.dims); })
+      .field("dims", &Compared::dims)
+      .field("samples", &Compared::samples)
+      .cell("largest difference", of([](const auto& d) { return report::number(d.largest); }), Align::right)
+      .field("largest_difference", of([](const auto& d) { return report::number_or_null(d.largest); }))
+      .cell("of largest", of(relative), Align::right)
+      .field("largest_magnitude", of([](const auto& d) { return d.largest_magnitude; }))
+      .column("cosine", "cosine", of([](const auto& d) { return report::number_or_null(d.cosine()); }), +six_places,
+              Align::right)
+      .cell("same top-1", of(same), Align::right)
+      .field("top1_same", of([](const auto& d) { return d.agree; }))
+      .field("top1_of", of([](const auto& d) { return d.decisions; }))
+      .cell("largest at", where)
+      .field("element", of([](const auto& d) { return d.at; }));
+  return listing;
 }
 
-Json OutputComparison::json() const {
-  Json outputs = Json::array();
-  for (std::size_t i = 0; i < differences_.size(); ++i) {
-    const Compared& compared = differences_[i];
-    if (compared.samples == 0) continue;
-    const OutputDifference& d = compared.difference;
-    outputs.push_back({{"name", network_.outputs()[i].name},
-                       {"dims", compared.dims},
-                       {"samples", compared.samples},
-                       {"largest_difference", report::number_or_null(d.largest)},
-                       {"largest_magnitude", d.largest_magnitude},
-                       {"element", d.at},
-                       {"cosine", report::number_or_null(d.cosine())},
-                       {"top1_same", d.agree},
-                       {"top1_of", d.decisions}});
+Json OutputComparison::say() const {
+  std::vector<Compared> there;
+  for (const Compared& compared : differences_) {
+    if (compared.samples > 0) {
+      there.push_back(compared);
+    } else {
+      program_.note(fmt::format("--compare {}: it has no output '{}'", name_, compared.name));
+    }
   }
-  return {{"with", name_}, {"outputs", outputs}};
+  auto [table, outputs] = listing().both(there);
+  program_.say(fmt::format("\nbeside {}:", name_));
+  program_.say(table, 2);
+  return {{"with", name_}, {"outputs", std::move(outputs)}};
 }
 
 }  // namespace convoy::cli

@@ -8,6 +8,7 @@
 #include "cli/batch.h"
 #include "cli/output_form.h"
 #include "cli/output_names.h"
+#include "report/listing.h"
 
 namespace convoy::cli {
 
@@ -39,12 +40,14 @@ class OutputComparison {
 
   // A batch's outputs, one list a sample. Errors name both sides' sizes where they differ.
   Result<void> add(const Batch& batch, const std::vector<std::vector<HostTensor>>& outputs);
-  void say() const;
-  Json json() const;
+  // Prints it; what is returned is for programs.
+  Json say() const;
 
  protected:
   OutputComparison(const Program& program, const Network& network, std::string other)
-      : program_(program), network_(network), name_(std::move(other)), differences_(network.outputs().size()) {}
+      : program_(program), network_(network), name_(std::move(other)) {
+    for (const NetworkValue& output : network.outputs()) differences_.push_back({output.name});
+  }
 
   // The other side's outputs of each sample, in the order of this network's; without data where it has none.
   virtual Result<std::vector<std::vector<HostTensor>>> others(const Batch& batch) = 0;
@@ -55,10 +58,12 @@ class OutputComparison {
 
  private:
   struct Compared {
-    OutputDifference difference;
+    std::string name;
+    OutputDifference difference = {};
     std::int64_t samples = 0;
-    Dims dims;
+    Dims dims = {};
   };
+  static report::Listing<Compared> listing();
   std::vector<Compared> differences_;
 };
 

@@ -218,7 +218,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
     CONVOY_CHECK(say_steps(program, flags.model, session, step_seconds, flags.nodes));
   }
   report.say();
-  if (comparison != nullptr) comparison->say();
+  const Json compared = comparison != nullptr ? comparison->say() : Json();
   const std::int64_t peak = peak_memory_bytes();
   program.say(summary(flags, options.threads, reader, answers, runner, session, peak));
 
@@ -233,7 +233,7 @@ Result<int> run(const Program& program, RunFlags& flags) {
 
   Json document = answers_json(flags, options.threads, reader, answers, report);
   document.update(answers.times.json());
-  if (comparison != nullptr) document["compare"] = comparison->json();
+  if (comparison != nullptr) document["compare"] = compared;
   document.update({{"beside", std::move(beside_json)},
                    {"rules", std::move(rules)},
                    {"parts", print(session.parts())},
