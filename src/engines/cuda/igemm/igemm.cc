@@ -92,7 +92,6 @@ void copy(const std::array<std::int64_t, 3>& from, int (&to)[3]) {
 
 class IgemmEngine final : public ProductEngine {
  public:
-  static const ProductEngine& made() { return one_of_all(*new IgemmEngine); }
   IgemmEngine()
       : ProductEngine(
             "cuda.igemm",
@@ -228,7 +227,7 @@ class IgemmEngine final : public ProductEngine {
 }  // namespace
 
 const ProductEngine& igemm_engine() {
-  static const ProductEngine& engine = IgemmEngine::made();  // never destroyed: it may run while the process ends
+  static const ProductEngine& engine = *new IgemmEngine;  // never destroyed: it may run while the process ends
   return engine;
 }
 
