@@ -73,8 +73,11 @@ constexpr std::array kVariables = {
                         "an installed one"},
     EnvironmentVariable{Variable::data, "CONVOY_DATA", ValueKind::existing, "a folder",
                         "where the tests find models and images", "../shared/data beside the sources"},
-    EnvironmentVariable{Variable::test_full, "CONVOY_TEST_FULL", ValueKind::anything, "anything",
-                        "property tests run the counts that the project promises, not a sample", "a sample"},
+    EnvironmentVariable{
+        Variable::test_full, "CONVOY_TEST_FULL", ValueKind::anything, "anything",
+        "property tests run the counts that the project promises, not a sample; kernels: those of a GPU compile "
+        "what they would run where there is none (scripts/gpu-check kernels)",
+        "a sample"},
     EnvironmentVariable{Variable::no_color, "NO_COLOR", ValueKind::anything, "anything",
                         "switches coloured output off (no-color.org)", "colour on a terminal"},
     EnvironmentVariable{Variable::columns, "COLUMNS", ValueKind::anything, "a number",

@@ -124,6 +124,20 @@ class GpuCheck(unittest.TestCase):
             result = json.loads(next(CHECK.harness.OUT.glob("results/gpu-counting-*.json")).read_text())
             self.assertEqual(result["sum"], 12)
 
+    def test_what_random_problems_need_is_compiled_before(self):
+        asked, folder = [], str(ROOT / "build/no-kernels")
+
+        def command(arguments, seconds, **environment):
+            asked.append((arguments[0].name, arguments[-1], environment["CONVOY_TEST_FULL"], os.environ["CONVOY_KERNEL_CACHE"]))
+            return 1 if arguments[-1].endswith("/3") else 0, "", "what it says"
+
+        with unittest.mock.patch.object(CHECK.harness, "command", command), unittest.mock.patch.dict(os.environ), \
+                contextlib.redirect_stdout(io.StringIO()) as told:
+            self.assertEqual(CHECK.main(["kernels", "product-random", folder, "--only", "gemm;gemv"]), 1)
+        self.assertEqual(sorted(asked), [(f"cuda_{name}_test", f"--gtest_filter=Part/*/{part}", "kernels", folder)
+                                         for name in ("gemm", "gemv") for part in range(10)], "not for the sanitizers")
+        self.assertEqual(told.getvalue().count("ended with 1: what it says"), 2)
+
     def test_the_bundles_programs_find_its_libraries(self):
         if CHECK.patchelf() is None:
             self.skipTest("no patchelf: scripts/setup bundle")

@@ -58,6 +58,12 @@ class Random(harness.Step):
             code, out, err = harness.command(["compute-sanitizer", "--tool", what, "--error-exitcode", "9", *program], 540)
         return {"what": what, "test": name, "tests": filter, "exit_code": code, "tail": (out + err)[-1500:]}
 
+    def compile(self, unit):
+        """Without a GPU: what the unit's problems need, into CONVOY_KERNEL_CACHE. Sanitizers are given problems that a test has, too."""
+        what, name, filter = unit
+        return harness.command([harness.ROOT / "tests" / name, "--gtest_brief=1", f"--gtest_filter={filter}"], None,
+                               CONVOY_TEST_FULL="kernels") if what == "test" else (0, "", "")
+
     def summary(self, rows):
         return {"units": rows}
 
@@ -65,8 +71,11 @@ class Random(harness.Step):
 class DepthwiseRandom(Random):
     """5,000 random depthwise problems, more than 2^31 elements, the same bits over 100 runs; the sanitizers on a sample"""
 
+    jobs = 2  # sizes are compiled, so a part has as many kernels as problems, which it compiles side by side
+
     def units(self):
-        return self.programs(["cuda_depthwise_test"], ["*OnTensorCores*", "*Bands*", "*TheSameBits*", "*RightAbove*"], rest=True)
+        return self.programs(["cuda_depthwise_test"],
+                             ["*OnTensorCores*", "*Bands*", "*OfSignals*", "*OfLongSignals*", "*TheSameBits*", "*RightAbove*"], rest=True)
 
 
 class ProductRandom(Random):

@@ -56,17 +56,26 @@ void plan_all(const Engine& engine, std::vector<Case>& cases, const PlanRequest&
   for (std::thread& thread : threads) thread.join();
 }
 
-// With one configuration each.
-void check_configurations(std::vector<Case>& cases, const PlanRequest& request) {
-  plan_all(depthwise_engine(), cases, request);
-  for (Case& each : cases) {
-    const std::string text = print(each.problem) + " " + print(Candidate{"", each.knobs});
-    ASSERT_TRUE(each.plan.ok()) << text << ": " << each.plan.error().message;
-    ASSERT_EQ((*each.plan)->candidate().knobs, each.knobs) << text;
-    const ConvData data(each.problem, each.seed, each.fill);
-    EXPECT_EQ(testing::run_on_device(**each.plan, each.problem, data, *request.cuda, false).failure, "") << text;
+class RandomOnAGpu : public testing::CompilesElsewhere {
+ protected:
+  // With one configuration each.
+  void check_configurations(std::vector<Case>& cases) {
+    plan_all(depthwise_engine(), cases, request_);
+    for (Case& each : cases) {
+      const std::string text = print(each.problem) + " " + print(Candidate{"", each.knobs});
+      if (only_compiles_) {
+        EXPECT_EQ(compiled(each.problem, each.plan), "") << text;
+        continue;
+      }
+      ASSERT_TRUE(each.plan.ok()) << text << ": " << each.plan.error().message;
+      ASSERT_EQ((*each.plan)->candidate().knobs, each.knobs) << text;
+      const ConvData data(each.problem, each.seed, each.fill);
+      EXPECT_EQ(testing::run_on_device(**each.plan, each.problem, data, *request_.cuda, false).failure, "") << text;
+    }
   }
-}
+
+  void check_problems(ProblemOptions options, std::int64_t count, std::uint64_t seed);
+};
 
 // Adds the problem with a configuration of the family that can run, ranked or not, where there is one.
 void add_case(std::vector<Case>& cases, Random& random, std::string_view word, const ConvProblem& problem,
@@ -81,8 +90,8 @@ void add_case(std::vector<Case>& cases, Random& random, std::string_view word, c
       {problem, configuration_of({family, all[at]}), Fill::normal, static_cast<std::uint64_t>(cases.size())});
 }
 
-void check_random_problems(const Engine& engine, ProblemOptions options, std::int64_t count, std::uint64_t seed,
-                           const PlanRequest& request) {
+void RandomOnAGpu::check_problems(ProblemOptions options, std::int64_t count, std::uint64_t seed) {
+  const Engine& engine = depthwise_engine();
   constexpr std::size_t kBatch = 64;
   Random random(seed);
   convoy::testing::Acceptance acceptance;
@@ -93,23 +102,27 @@ void check_random_problems(const Engine& engine, ProblemOptions options, std::in
     for (; cases.size() < kBatch && done < count; ++done) {
       const Fill fill = random.pick({Fill::normal, Fill::normal, Fill::spikes, Fill::small_integers, Fill::special});
       options.exact = fill == Fill::small_integers;
-      auto problem = convoy::testing::random_problem_for(random, engine, request, options, acceptance);
+      auto problem = convoy::testing::random_problem_for(random, engine, request_, options, acceptance);
       ASSERT_TRUE(problem.has_value());
       Case made{*problem, {}, fill, static_cast<std::uint64_t>(random.integer(0, 1 << 30))};
-      const std::vector<KnobValues> listed = engine.configurations(*problem, request).listed;
+      const std::vector<KnobValues> listed = engine.configurations(*problem, request_).listed;
       if (!listed.empty()) {
         made.knobs = listed[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(listed.size()) - 1))];
       }
       // It may make a NaN of special values that the oracle has not.
-      const auto notes = engine.notes(*problem, made.knobs, request);
+      const auto notes = engine.notes(*problem, made.knobs, request_);
       if (std::find(notes.begin(), notes.end(), note::multiplies_padding) != notes.end() && fill == Fill::special) {
         made.fill = Fill::normal;
       }
       cases.push_back(std::move(made));
     }
-    plan_all(engine, cases, request);
+    plan_all(engine, cases, request_);
     for (Case& each : cases) {
       const Candidate candidate{engine.info().name, each.knobs};
+      if (only_compiles_) {
+        EXPECT_EQ(compiled(each.problem, each.plan), "") << print(each.problem) << " " << print(candidate);
+        continue;
+      }
       if (!each.plan.ok()) {
         ADD_FAILURE() << print(each.problem) << " " << print(candidate) << ": " << each.plan.error().message;
         ++failures;
@@ -117,7 +130,7 @@ void check_random_problems(const Engine& engine, ProblemOptions options, std::in
       }
       const ConvData data(each.problem, each.seed, each.fill);
       const auto outcome =
-          testing::run_on_device(**each.plan, each.problem, data, *request.cuda, each.fill == Fill::small_integers);
+          testing::run_on_device(**each.plan, each.problem, data, *request_.cuda, each.fill == Fill::small_integers);
       if (!outcome.failure.empty()) {
         ADD_FAILURE() << print(each.problem) << " " << print(candidate) << " fill=" << name_of(each.fill)
                       << " seed=" << each.seed << ": " << outcome.failure;
@@ -132,20 +145,19 @@ void check_random_problems(const Engine& engine, ProblemOptions options, std::in
 
 // In parts, for machines that are lent for minutes: --gtest_filter=*Part/3, or GTEST_TOTAL_SHARDS.
 constexpr int kParts = 10;
-class GpuTestPart : public GpuTest, public ::testing::WithParamInterface<int> {};
+class GpuTestPart : public RandomOnAGpu, public ::testing::WithParamInterface<int> {};
 
 TEST_P(GpuTestPart, DepthwiseIsTheOracles) {
   ProblemOptions options = convoy::testing::options_for(depthwise_engine().info());
   options.max_output = 40;
   const std::int64_t count = (full() ? 5000 : 60) / kParts;
   request_.target_sms = GetParam() % 5 == 4 ? 2 : 0;
-  check_random_problems(depthwise_engine(), options, count, 20261121 + static_cast<std::uint64_t>(GetParam()),
-                        request_);
+  check_problems(options, count, 20261121 + static_cast<std::uint64_t>(GetParam()));
 }
 INSTANTIATE_TEST_SUITE_P(Part, GpuTestPart, ::testing::Range(0, kParts));
 
 // Few random problems are of their kind, and their designs rank last for small ones.
-TEST_F(GpuTest, DepthwiseOnTensorCoresIsTheOracles) {
+TEST_F(RandomOnAGpu, DepthwiseOnTensorCoresIsTheOracles) {
   Random random(5);
   std::vector<Case> cases;
   while (cases.size() < (full() ? 500 : 40)) {
@@ -160,11 +172,11 @@ TEST_F(GpuTest, DepthwiseOnTensorCoresIsTheOracles) {
     if (random.chance(0.5) && problem->epilogue.bias == false) problem->pass = Pass::dgrad;
     add_case(cases, random, "mma", *problem, *request_.cuda);
   }
-  check_configurations(cases, request_);
+  check_configurations(cases);
 }
 
 // The same of packed NCHW: maps and signals, odd and even, all passes.
-TEST_F(GpuTest, DepthwiseBandsOfPlanesAreTheOracles) {
+TEST_F(RandomOnAGpu, DepthwiseBandsOfPlanesAreTheOracles) {
   Random random(6);
   std::vector<Case> cases;
   while (cases.size() < (full() ? 1000 : 150)) {
@@ -191,11 +203,11 @@ TEST_F(GpuTest, DepthwiseBandsOfPlanesAreTheOracles) {
     if (epilogue.empty()) problem->pass = random.pick({Pass::fprop, Pass::dgrad, Pass::wgrad});
     add_case(cases, random, "plane_bands", *problem, *request_.cuda);
   }
-  check_configurations(cases, request_);
+  check_configurations(cases);
 }
 
 // Every kind of rows in shared memory: both layouts, phases of strides and dilations, edges inside of tiles.
-TEST_F(GpuTest, DepthwiseOfSignalsIsTheOracles) {
+TEST_F(RandomOnAGpu, DepthwiseOfSignalsIsTheOracles) {
   Random random(11);
   std::vector<Case> cases;
   while (cases.size() < (full() ? 500 : 48)) {
@@ -216,11 +228,11 @@ TEST_F(GpuTest, DepthwiseOfSignalsIsTheOracles) {
     if (problem->epilogue.bias == false) problem->pass = random.pick({Pass::fprop, Pass::dgrad, Pass::wgrad});
     add_case(cases, random, "signal", *problem, *request_.cuda);
   }
-  check_configurations(cases, request_);
+  check_configurations(cases);
 }
 
 // Signals longer than shared memory holds, in strips: every design, padding on one side, rows that aren't aligned.
-TEST_F(GpuTest, DepthwiseOfLongSignalsIsTheOracles) {
+TEST_F(RandomOnAGpu, DepthwiseOfLongSignalsIsTheOracles) {
   Random random(13);
   std::vector<Case> cases;
   while (cases.size() < (full() ? 1000 : 100)) {
@@ -238,11 +250,11 @@ TEST_F(GpuTest, DepthwiseOfLongSignalsIsTheOracles) {
       cases.push_back({*problem, each, Fill::normal, static_cast<std::uint64_t>(cases.size())});
     }
   }
-  check_configurations(cases, request_);
+  check_configurations(cases);
 }
 
 // Windows, strides and dilations of all kinds, bands of an image and signals whose images are the rows.
-TEST_F(GpuTest, DepthwiseBandsOfPixelsAreTheOracles) {
+TEST_F(RandomOnAGpu, DepthwiseBandsOfPixelsAreTheOracles) {
   Random random(8);
   std::vector<Case> cases;
   while (cases.size() < (full() ? 600 : 60)) {
@@ -274,11 +286,11 @@ TEST_F(GpuTest, DepthwiseBandsOfPixelsAreTheOracles) {
     }
     add_case(cases, random, "pixel_bands", *problem, *request_.cuda);
   }
-  check_configurations(cases, request_);
+  check_configurations(cases);
 }
 
 // As many planes to add up as don't fit into shared memory: every tile of it.
-TEST_F(GpuTest, ManyFiltersOfOneChannelAreTheOracles) {
+TEST_F(RandomOnAGpu, ManyFiltersOfOneChannelAreTheOracles) {
   std::vector<Case> cases;
   for (const char* text :
        {"dgrad:x=f32,5x1x49x22,nchw:w=f32,128x1x2x7,nchw:y=f32,5x128x54x18,nchw:pad=3x1",
@@ -291,11 +303,11 @@ TEST_F(GpuTest, ManyFiltersOfOneChannelAreTheOracles) {
     }
   }
   ASSERT_FALSE(cases.empty());
-  check_configurations(cases, request_);
+  check_configurations(cases);
 }
 
 // On one SM, where blocks do the work of many, one after another: a tile of every kernel that the problem is offered.
-TEST_F(GpuTest, KeepingToOneSmIsTheOracles) {
+TEST_F(RandomOnAGpu, KeepingToOneSmIsTheOracles) {
   request_.target_sms = 1;
   std::vector<Case> cases;
   std::set<const DepthwiseFamily*> families;
@@ -309,7 +321,7 @@ TEST_F(GpuTest, KeepingToOneSmIsTheOracles) {
   }
   // compile_test.cc has the same without a GPU.
   EXPECT_EQ(families.size(), depthwise_families().size()) << "offered on " << request_.cuda->name;
-  check_configurations(cases, request_);
+  check_configurations(cases);
 }
 
 TEST_F(GpuTest, TheDevicesOracleIsTheProcessors) {

@@ -38,9 +38,9 @@ TEST(GemvEngine, SaysWhatItRefuses) {
                             {"fprop:x=f16,1x64x1x1,nhwc:w=f16,64x32x1x1,nhwc:y=f16,1x64x1x1,nhwc:groups=2"}});
 }
 
-std::string random_text(Random& random, const char* type) {
-  const std::int64_t unit = std::int64_t{1} << random.integer(0, 3), most = random.integer(0, 9) == 0 ? 600 : 60;
-  return testing::pointwise_text(random, random.integer(0, 4) == 0 ? "f32" : type,
+std::string random_text(Random& kind, Random& random, const char* type) {
+  const std::int64_t unit = std::int64_t{1} << kind.integer(0, 3), most = random.integer(0, 9) == 0 ? 600 : 60;
+  return testing::pointwise_text(kind, random, kind.integer(0, 4) == 0 ? "f32" : type,
                                  {.dims = static_cast<int>(random.integer(1, 3)),
                                   .n = random.integer(1, 40),
                                   .x_channels = unit * random.integer(1, most),

@@ -11,12 +11,12 @@ namespace {
 using convoy::testing::Random;
 
 // Sizes that no tile divides, all vectors, one to three spatial dims.
-std::string random_text(Random& random, const char* type) {
+std::string random_text(Random& kind, Random& random, const char* type) {
   const int dims = static_cast<int>(random.integer(1, 3));
-  const bool dgrad = random.integer(0, 2) == 0;
-  const std::int64_t some = (std::int64_t{2} << random.integer(0, 2)) * random.integer(1, 40);
-  const std::int64_t any = random.integer(0, 2) == 0 ? random.integer(1, 90) : 8 * random.integer(1, 30);
-  return testing::pointwise_text(random, type,
+  const bool f32 = kind.integer(0, 3) == 0, dgrad = !f32 && kind.integer(0, 2) == 0;
+  const std::int64_t some = (std::int64_t{f32 ? 1 : 2} << kind.integer(0, 2)) * random.integer(1, 40);
+  const std::int64_t any = kind.integer(0, 2) == 0 ? random.integer(1, 90) : 8 * random.integer(1, 30);
+  return testing::pointwise_text(kind, random, f32 ? "f32" : type,
                                  {.dims = dims,
                                   .n = random.integer(1, 3),
                                   .x_channels = dgrad ? 2 * any : some,

@@ -47,19 +47,21 @@ TEST(StemEngine, RefusesWhatItsWindowsDontHold) {
                             {"fprop:x=f16,8x4x28x28,nhwc:w=f16,16x2x3x3,nhwc:pad=1x1:groups=2"}});
 }
 
-std::string random_text(Random& random, const char* type) {
-  const int dims = static_cast<int>(random.integer(1, 3));
-  const std::int64_t channels = random.integer(1, dims == 3 ? 4 : 8), k = random.integer(1, 100);
+// The sizes of planes of channels are compiled, too, as the distance of a pixel's channels.
+std::string random_text(Random& kind, Random& random, const char* type) {
+  const int dims = static_cast<int>(kind.integer(1, 3));
+  const std::int64_t channels = kind.integer(1, dims == 3 ? 4 : 8), k = random.integer(1, 100);
+  const bool planes = kind.integer(0, 1) != 0;
   const char* const last = dims == 1 ? "nwc" : dims == 2 ? "nhwc" : "ndhwc";
   const char* const first = dims == 1 ? "ncw" : dims == 2 ? "nchw" : "ncdhw";
   std::string x, y, filter, stride, dilation, pad;
   for (int i = 0; i < dims; ++i) {
-    const std::int64_t taps = random.integer(1, dims == 1   ? 30
-                                                : dims == 2 ? 5
-                                                            : 4),
-                       step = random.integer(1, 3), apart = random.integer(1, 2), beside = random.integer(0, taps / 2),
+    const std::int64_t taps = kind.integer(1, dims == 1   ? 30
+                                              : dims == 2 ? 5
+                                                          : 4),
+                       step = kind.integer(1, 3), apart = kind.integer(1, 2), beside = random.integer(0, taps / 2),
                        reach = apart * (taps - 1) + 1;
-    const std::int64_t in = reach + random.integer(0, dims == 1 ? 300 : 20);
+    const std::int64_t in = reach + (planes ? kind : random).integer(0, dims == 1 ? 300 : 20);
     const std::string mark = i == 0 ? "" : "x";
     x += fmt::format("x{}", in);
     y += fmt::format("x{}", (in + 2 * beside - reach) / step + 1);
@@ -71,8 +73,8 @@ std::string random_text(Random& random, const char* type) {
   constexpr const char* kActivations[] = {"", ":act=relu", ":act=clip,0,6", ":act=swish,1", ":act=gelu"};
   return fmt::format(
       "fprop:x={0},{1}x{2}{3},{4}:w={0},{5}x{2}{6},{7}:y={0},{1}x{5}{8},{7}:pad={9}:stride={10}:dilation={11}{12}{13}",
-      type, random.integer(1, 3), channels, x, random.integer(0, 1) != 0 ? first : last, k, filter, last, y, pad,
-      stride, dilation, random.integer(0, 1) != 0 ? ":bias=1" : "", kActivations[random.integer(0, 4)]);
+      type, random.integer(1, 3), channels, x, planes ? first : last, k, filter, last, y, pad, stride, dilation,
+      kind.integer(0, 1) != 0 ? ":bias=1" : "", kActivations[kind.integer(0, 4)]);
 }
 
 using StemOnAGpu = testing::PartOnAGpu;

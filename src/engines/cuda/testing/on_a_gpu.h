@@ -7,8 +7,7 @@
 #include <string>
 
 #include "base/environment.h"
-#include "device/cuda/device.h"
-#include "device/cuda/nvrtc.h"
+#include "engines/cuda/compiler/product_engine.h"
 #include "engines/cuda/testing/device_data.h"
 
 namespace convoy::cuda::testing {
@@ -18,27 +17,36 @@ inline bool full() { return environment(Variable::test_full).has_value(); }
 // Skips its tests where there is no GPU, or no compiler.
 class OnAGpu : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (const auto count = device_count(); !count.ok()) GTEST_SKIP() << "skipped: " << count.error().message;
-    if (const auto api = nvrtc(); !api.ok()) GTEST_SKIP() << "skipped: no NVRTC: " << api.error().message;
-    const auto found = describe(0);
-    ASSERT_TRUE(found.ok()) << found.error().message;
-    request_.cuda = *found;
-    ASSERT_TRUE(make_current(0).ok());
-  }
+  void SetUp() override;
 
   PlanRequest request_;
+};
+
+// The same for tests of random problems, whose kernels may be compiled elsewhere before: without a GPU, with
+// CONVOY_TEST_FULL=kernels, they make the plans of an H100 or H200 as far as what is compiled would be loaded. It lies
+// in CONVOY_KERNEL_CACHE then.
+class CompilesElsewhere : public OnAGpu {
+ protected:
+  void SetUp() override;
+  // "" where the plan was made as far as that, and what compares its results is compiled, too.
+  std::string compiled(const ConvProblem& problem, const Result<std::unique_ptr<ConvPlan>>& plan) const;
+
+  bool only_compiles_ = false;
 };
 
 // Of tests with random problems: 5,000 with CONVOY_TEST_FULL. For machines that are lent for minutes they have parts
 // (--gtest_filter=*Part/3, or GTEST_TOTAL_SHARDS).
 constexpr int kParts = 10;
-class PartOnAGpu : public OnAGpu, public ::testing::WithParamInterface<int> {
+class PartOnAGpu : public CompilesElsewhere, public ::testing::WithParamInterface<int> {
  protected:
-  // Problems that text_of(random, type) makes, f16 and bf16, each with one of its configurations, some with special
-  // values or on a part of the device, against the oracle there. The engine takes half of them at least.
-  void check_random(const Engine& engine, int count,
-                    const std::function<std::string(convoy::testing::Random&, const char*)>& text_of);
+  // Problems that text_of(kind, sizes, type) makes, f16 and bf16, each with one of its configurations, some with
+  // special values or on a part of the device, against the oracle there. The engine takes half of them at least.
+  //
+  // Compiling a kernel takes a hundred times as long as running it. So a part draws from few kinds, which decide what
+  // is compiled, each with many sizes, and passes over problems that would need one more kernel than it may compile.
+  using Random = convoy::testing::Random;
+  void check_random(const ProductEngine& engine, int count,
+                    const std::function<std::string(Random& kind, Random& sizes, const char* type)>& text_of);
 };
 
 }  // namespace convoy::cuda::testing

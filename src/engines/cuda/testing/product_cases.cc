@@ -91,7 +91,8 @@ void expect_refusals(const ProductEngine& engine, std::span<const char* const> t
             engine.info().min_architecture == 90 ? "device=cuda:0, sm_100: this engine needs sm_90a" : "");
 }
 
-std::string pointwise_text(convoy::testing::Random& random, const char* type, const PointwiseSizes& sizes) {
+std::string pointwise_text(convoy::testing::Random& kind, convoy::testing::Random& random, const char* type,
+                           const PointwiseSizes& sizes) {
   const char* const layout = sizes.dims == 1 ? "nwc" : sizes.dims == 2 ? "nhwc" : "ndhwc";
   std::string x, y, filter, stride;
   for (int i = 0; i < sizes.dims; ++i) {
@@ -106,10 +107,10 @@ std::string pointwise_text(convoy::testing::Random& random, const char* type, co
                   sizes.x_channels, x, layout, sizes.y_channels, filter, y, stride, sizes.dgrad ? "dgrad" : "fprop");
   constexpr const char* kActivations[] = {"",          ":act=relu",    ":act=clip,0,6", ":act=swish,1",
                                           ":act=gelu", ":act=sigmoid", ":act=prelu"};
-  if (random.integer(0, 1) != 0) text += ":bias=1";
-  if (random.integer(0, 2) == 0) text += ":gamma=0.5";
-  if (random.integer(0, 4) == 0) text += ":alpha=1.5:beta=0.5";
-  return text + kActivations[random.integer(0, 6)];
+  if (kind.integer(0, 1) != 0) text += ":bias=1";
+  if (kind.integer(0, 2) == 0) text += ":gamma=0.5";
+  if (kind.integer(0, 4) == 0) text += ":alpha=1.5:beta=0.5";
+  return text + kActivations[kind.integer(0, 6)];
 }
 
 }  // namespace convoy::cuda::testing

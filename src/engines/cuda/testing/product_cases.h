@@ -44,6 +44,8 @@ struct PointwiseSizes {
   std::int64_t most_stride = 1;
   bool dgrad = false;  // its pixels have a filter each: it is as wide as the stride
 };
-std::string pointwise_text(convoy::testing::Random& random, const char* type, const PointwiseSizes& sizes);
+// `kind` draws what is compiled, the epilogue.
+std::string pointwise_text(convoy::testing::Random& kind, convoy::testing::Random& random, const char* type,
+                           const PointwiseSizes& sizes);
 
 }  // namespace convoy::cuda::testing

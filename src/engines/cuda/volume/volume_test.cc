@@ -51,11 +51,11 @@ TEST(VolumeEngine, SaysWhatItRefuses) {
        {"fprop:x=f16,1x64x8x8x8,ndhwc:w=f16,64x32x3x3x3,ndhwc:pad=1x1x1:groups=2"}});
 }
 
-std::string random_text(Random& random, const char* type) {
-  const std::int64_t channels = std::int64_t{16} << random.integer(0, 2);
+std::string random_text(Random& kind, Random& random, const char* type) {
+  const std::int64_t channels = std::int64_t{16} << kind.integer(0, 2);
   std::string x, y, filter, pad;
   for (int i = 0; i < 3; ++i) {
-    const std::int64_t taps = i == 0 ? 3 : random.integer(1, 5), beside = random.integer(0, taps / 2),
+    const std::int64_t taps = i == 0 ? 3 : kind.integer(1, 5), beside = random.integer(0, taps / 2),
                        in = taps + random.integer(0, 24);
     x += fmt::format("x{}", in);
     y += fmt::format("x{}", in + 2 * beside - taps + 1);
@@ -66,7 +66,7 @@ std::string random_text(Random& random, const char* type) {
                                         ":bias=1:act=swish,1"};
   return fmt::format("fprop:x={0},{1}x{2}{3},ndhwc:w={0},{4}x{2}{5},ndhwc:y={0},{1}x{4}{6},ndhwc:pad={7}{8}", type,
                      random.integer(1, 3), channels, x, 8 * random.integer(1, 12), filter, y, pad,
-                     kEpilogues[random.integer(0, 4)]);
+                     kEpilogues[kind.integer(0, 4)]);
 }
 
 using VolumeOnAGpu = testing::PartOnAGpu;
