@@ -1,5 +1,6 @@
 // An engine whose problems are products of matrices in tiles, f16 and bf16 (cuda.gemm, cuda.igemm, cuda.pointwise,
-// cuda.stem and cuda.volume on tensor cores, cuda.gemv, which adds f32): its configurations are the tiles that it has.
+// cuda.stem and cuda.volume on tensor cores, cuda.gemv; cuda.pointwise and cuda.gemv take f32, too): its configurations
+// are the tiles that it has.
 #pragma once
 
 #include <array>

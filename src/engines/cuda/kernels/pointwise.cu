@@ -1,7 +1,7 @@
-// A matrix product on the tensor cores, of 16-bit channels-last tensors: out[m][n] = sum of in[m][k] * w[k][n]. fprop
-// with filters of 1x1 is one (w[n][k] in memory), and so is dgrad with filters as large as their stride, whose columns
-// n are taps and channels and lie where their tap belongs (SCATTERS). A block has TILE_M x TILE_N of out and goes
-// through k in tiles of TILE_K, the next of which are on their way into shared memory meanwhile.
+// A matrix product on the tensor cores, of channels-last tensors: out[m][n] = sum of in[m][k] * w[k][n]. fprop with
+// filters of 1x1 is one (w[n][k] in memory), and so is, of 16 bits, dgrad with filters as large as their stride, whose
+// columns n are taps and channels and lie where their tap belongs (SCATTERS). A block has TILE_M x TILE_N of out and
+// goes through k in tiles of TILE_K, the next of which are on their way into shared memory meanwhile.
 #include "epilogue.cuh"
 #include "overlap.cuh"
 #include "problem.h"
@@ -21,11 +21,11 @@ struct Sizes {
 
 namespace {
 
-constexpr int threads = 32 * WARPS_M * WARPS_N;
+constexpr int threads = 32 * WARPS_M * WARPS_N, size = static_cast<int>(sizeof(ELEMENT));
 constexpr int warp_m = TILE_M / WARPS_M, warp_n = TILE_N / WARPS_N;
-constexpr int a_pitch = 2 * TILE_K + product_pad;
+constexpr int a_pitch = size * TILE_K + product_pad;
 constexpr int b_rows = SCATTERS ? TILE_K : TILE_N, b_columns = SCATTERS ? TILE_N : TILE_K;
-constexpr int b_pitch = 2 * b_columns + product_pad;
+constexpr int b_pitch = size * b_columns + product_pad;
 constexpr int a_bytes = TILE_M * a_pitch, stage_bytes = a_bytes + b_rows * b_pitch;
 constexpr int ahead = STAGES > 1 ? STAGES - 1 : 1;
 
@@ -48,6 +48,39 @@ __device__ __forceinline__ long long place(int m, int n, const Sizes& sizes) {
   return strided(m, sizes.channels, sizes) + pixel * sizes.channels + c;
 }
 
+// Where in's row begins; any, where there is none.
+__device__ __forceinline__ const ELEMENT* row_of(const ELEMENT* in, int m, const Sizes& sizes) {
+  if (m >= sizes.m) return in;
+  return in + (STRIDED ? strided(m, sizes.k, sizes) : static_cast<long long>(m) * sizes.k);
+}
+
+// Sums of floats from row m0 and column n0 on, of which one is no number: they are computed anew by multiply-adds. An
+// infinity is one no more when it is split.
+__device__ __forceinline__ void mend(float (&sums)[warp_m / 16][warp_n / 8][4], const ELEMENT* in, const ELEMENT* w,
+                                     int m0, int n0, const Sizes& sizes) {
+  bool right = true;
+#pragma unroll
+  for (int i = 0; i < warp_m / 16 * (warp_n / 8) * 4; ++i) {
+    const float sum = sums[i / 4 / (warp_n / 8)][i / 4 % (warp_n / 8)][i % 4];
+    right = right && sum == sum;
+  }
+  if (right) return;
+  const int m = m0 + threadIdx.x % 32 / 4, n = n0 + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < warp_m / 8; ++i) {
+    const ELEMENT* const row = row_of(in, m + 8 * i, sizes);
+#pragma unroll
+    for (int j = 0; j < warp_n / 4; ++j) {
+      const int column = n + j / 2 * 8 + j % 2;
+      const ELEMENT* const filter = w + static_cast<long long>(column < sizes.n ? column : 0) * sizes.k;
+      float sum = 0;
+#pragma unroll 1
+      for (int k = 0; k < sizes.k; ++k) sum = fmaf(to_float(row[k]), to_float(filter[k]), sum);
+      sums[i / 2][j / 2][i % 2 * 2 + j % 2] = sum;
+    }
+  }
+}
+
 // A tile of w: rows of n (k beside each other), or of k.
 __device__ __forceinline__ void copy_w(unsigned to, const ELEMENT* w, int n0, int k0, const Sizes& sizes) {
   constexpr int units = b_columns / B_VECTOR;
@@ -60,7 +93,7 @@ __device__ __forceinline__ void copy_w(unsigned to, const ELEMENT* w, int n0, in
     const int row = at / units, column = at % units * B_VECTOR;
     const bool inside = row < rows && column0 + column < columns;
     const long long from = static_cast<long long>(row0 + row) * columns + column0 + column;
-    cp_async<2 * B_VECTOR>(to + row * b_pitch + 2 * column, w + (inside ? from : 0), inside ? 2 * B_VECTOR : 0);
+    cp_async<size * B_VECTOR>(to + row * b_pitch + size * column, w + (inside ? from : 0), inside ? size * B_VECTOR : 0);
   }
 }
 
@@ -80,9 +113,7 @@ WORK_KERNEL(__launch_bounds__(threads, MIN_BLOCKS), pointwise,
   const ELEMENT* rows[a_copies];  // where the rows begin that this thread copies of
 #pragma unroll
   for (int i = 0; i < a_copies; ++i) {
-    const int m = m0 + (i * threads + static_cast<int>(threadIdx.x)) / a_units;
-    const bool inside = m < sizes.m;
-    rows[i] = in + (!inside ? 0 : STRIDED ? strided(m, sizes.k, sizes) : static_cast<long long>(m) * sizes.k);
+    rows[i] = row_of(in, m0 + (i * threads + static_cast<int>(threadIdx.x)) / a_units, sizes);
   }
   const auto start = [&](int step) {
     if (step < sizes.steps) {
@@ -93,7 +124,8 @@ WORK_KERNEL(__launch_bounds__(threads, MIN_BLOCKS), pointwise,
         if (TILE_M * a_units % threads != 0 && at >= TILE_M * a_units) break;
         const int row = at / a_units, column = at % a_units * A_VECTOR, k = step * TILE_K + column;
         const bool inside = m0 + row < sizes.m && k < sizes.k;
-        cp_async<2 * A_VECTOR>(to + row * a_pitch + 2 * column, rows[i] + (inside ? k : 0), inside ? 2 * A_VECTOR : 0);
+        cp_async<size * A_VECTOR>(to + row * a_pitch + size * column, rows[i] + (inside ? k : 0),
+                                  inside ? size * A_VECTOR : 0);
       }
       copy_w(to + a_bytes, w, n0, step * TILE_K, sizes);
     }
@@ -111,11 +143,12 @@ WORK_KERNEL(__launch_bounds__(threads, MIN_BLOCKS), pointwise,
     __syncthreads();
     if (STAGES > 1) start(step + ahead);
     const unsigned stage = base + step % STAGES * stage_bytes;
-    multiply<ELEMENT, warp_m, warp_n, TILE_K, a_pitch, b_pitch, SCATTERS>(
+    multiply<ELEMENT, warp_m, warp_n, size * TILE_K, a_pitch, b_pitch, SCATTERS>(
         sums, stage + own_m * a_pitch, stage + a_bytes + own_n * (SCATTERS ? 2 : b_pitch));
   }
   cp_async_wait<0>();
   __syncthreads();
+  if constexpr (size == 4) mend(sums, in, w, m0 + own_m, n0 + own_n, sizes);
 
   finish_tile<ELEMENT, warp_m, warp_n, OUT_VECTOR>(
       sums, reinterpret_cast<float*>(shared) + warp * slab_floats<warp_n>, out, epilogue,

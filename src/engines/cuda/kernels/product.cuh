@@ -1,4 +1,4 @@
-// Products of matrices of 16-bit elements on the tensor cores, a warp's part of a tile: its sums, and how they leave.
+// Products of matrices on the tensor cores, a warp's part of a tile: its sums, and how they leave.
 #pragma once
 
 #include "epilogue.cuh"
@@ -7,34 +7,80 @@
 
 constexpr int product_pad = 16;  // bytes behind a row in shared memory, so that 8 rows lie in different banks
 
-// sums += a * b over DEPTH terms: a has M rows of terms, b N rows of terms or, with `terms_are_rows`, a row a term.
-// A_PITCH and B_PITCH are the bytes from one row to the next.
-template <class T, int M, int N, int DEPTH, int A_PITCH, int B_PITCH, bool terms_are_rows>
+// Floats as two of tf32 each, 11 bits to nearest and what is left, of which tensor cores drop a 2^-23 of the float at
+// most. What is too large for tf32 becomes infinities of both signs, whose sum is NaN.
+__device__ __forceinline__ void split_tf32(unsigned (&v)[4], unsigned (&low)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const unsigned high = (v[i] + 0x1000u) & 0xffffe000u;
+    low[i] = __float_as_uint(__uint_as_float(v[i]) - __uint_as_float(high));
+    v[i] = high;
+  }
+}
+
+// sums += a * b over 8 terms of f32, as three products of tf32, of which the largest comes last. Tensor cores round sums
+// towards zero, so those of 8 terms are added by themselves, to nearest (Ootomo and Yokota, Recovering single precision
+// accuracy from Tensor Cores, 2022).
+__device__ __forceinline__ void add_product(float (&sums)[4], const unsigned (&a)[4], const unsigned (&a_low)[4],
+                                            const unsigned (&b)[2], const unsigned (&b_low)[2]) {
+  float of_8[4] = {};
+  mma_m16n8k8_tf32(of_8, a_low, b);
+  mma_m16n8k8_tf32(of_8, a, b_low);
+  mma_m16n8k8_tf32(of_8, a, b);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) sums[i] += of_8[i];
+}
+
+// sums += a * b over BYTES of terms: a has M rows of terms, b N rows of terms or, with `terms_are_rows`, of 16 bits
+// only, a row a term. A_PITCH and B_PITCH are the bytes from one row to the next.
+template <class T, int M, int N, int BYTES, int A_PITCH, int B_PITCH, bool terms_are_rows>
 __device__ __forceinline__ void multiply(float (&sums)[M / 16][N / 8][4], unsigned a, unsigned b) {
-  static_assert(M % 16 == 0 && N % 16 == 0 && DEPTH % 16 == 0, "no whole products");
+  static_assert(M % 16 == 0 && N % 16 == 0 && BYTES % 32 == 0, "no whole products");
   const int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int k = 0; k < DEPTH; k += 16) {
+  for (int at = 0; at < BYTES; at += 32) {
     unsigned left[M / 16][4], right[N / 16][4];
 #pragma unroll
-    for (int i = 0; i < M / 16; ++i) ldmatrix(left[i], a + (16 * i + lane % 16) * A_PITCH + 2 * k + lane / 16 * 16);
-#pragma unroll
-    for (int j = 0; j < N / 16; ++j) {
+    for (int i = 0; i < M / 16; ++i) ldmatrix(left[i], a + (16 * i + lane % 16) * A_PITCH + at + lane / 16 * 16);
+    const auto load_right = [&](int j) {
       if constexpr (terms_are_rows) {
-        ldmatrix_trans(right[j], b + (k + lane % 16) * B_PITCH + 32 * j + lane / 16 * 16);
+        ldmatrix_trans(right[j], b + (at / 2 + lane % 16) * B_PITCH + 32 * j + lane / 16 * 16);
       } else {
-        ldmatrix(right[j], b + (16 * j + lane % 8 + lane / 16 * 8) * B_PITCH + 2 * k + lane / 8 % 2 * 16);
+        ldmatrix(right[j], b + (16 * j + lane % 8 + lane / 16 * 8) * B_PITCH + at + lane / 8 % 2 * 16);
       }
-    }
+    };
+    if constexpr (sizeof(T) == 4) {
+      unsigned left_low[M / 16][4];
 #pragma unroll
-    for (int i = 0; i < M / 16; ++i) {
+      for (int i = 0; i < M / 16; ++i) split_tf32(left[i], left_low[i]);
 #pragma unroll
-      for (int j = 0; j < N / 8; ++j) {
-        const unsigned columns[2] = {right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]};
-        if constexpr (same_type<T, bf16>::value) {
-          mma_m16n8k16_bf16(sums[i][j], left[i], columns);
-        } else {
-          mma_m16n8k16_f16(sums[i][j], left[i], columns);
+      for (int j = 0; j < N / 16; ++j) {
+        unsigned right_low[4];
+        load_right(j);
+        split_tf32(right[j], right_low);
+#pragma unroll
+        for (int half = 0; half < 4; half += 2) {
+          const unsigned columns[2] = {right[j][half], right[j][half + 1]};
+          const unsigned columns_low[2] = {right_low[half], right_low[half + 1]};
+#pragma unroll
+          for (int i = 0; i < M / 16; ++i) {
+            add_product(sums[i][2 * j + half / 2], left[i], left_low[i], columns, columns_low);
+          }
+        }
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < N / 16; ++j) load_right(j);
+#pragma unroll
+      for (int i = 0; i < M / 16; ++i) {
+#pragma unroll
+        for (int j = 0; j < N / 8; ++j) {
+          const unsigned columns[2] = {right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]};
+          if constexpr (same_type<T, bf16>::value) {
+            mma_m16n8k16_bf16(sums[i][j], left[i], columns);
+          } else {
+            mma_m16n8k16_f16(sums[i][j], left[i], columns);
+          }
         }
       }
     }

@@ -11,7 +11,9 @@
 #include "device/cuda/nvrtc.h"
 #include "engines/cuda/pointwise/pointwise.h"
 #include "engines/cuda/testing/described.h"
+#include "engines/cuda/testing/host_kernel.h"
 #include "engines/cuda/testing/product_cases.h"
+#include "generate/testing/host_library.h"
 
 namespace convoy::cuda {
 namespace {
@@ -25,11 +27,12 @@ constexpr const char* kProblems[] = {
     "fprop:x=f16,8x64x28x28,nhwc:w=f16,20x64x1x1:stride=2x2:bias=1:act=clip,0,6",
     "fprop:x=f16,1x6x1x1,nhwc:w=f16,144x6x1x1:bias=1:act=sigmoid",
     "dgrad:x=f16,2x32x32x32x32,ndhwc:w=f16,64x32x2x2x2,ndhwc:y=f16,2x64x16x16x16,ndhwc:stride=2x2x2:bias=1",
+    "fprop:x=f32,8x96x28x28,nhwc:w=f32,24x96x1x1:bias=1:gamma=1:act=swish,1",
 };
 
 TEST(PointwiseKernels, CompileWithHardlyASpill) {
   // A handful, where a residual and an activation of many registers meet in the largest tile.
-  testing::expect_compiles(pointwise_engine(), kProblems, {.every = 5, .most_spilled = 64, .least = 50});
+  testing::expect_compiles(pointwise_engine(), kProblems, {.every = 5, .most_spilled = 96, .least = 50});
 }
 
 // Sizes that no tile divides, with each tile.
@@ -40,10 +43,23 @@ TEST(PointwiseKernels, AreRightOnTheProcessor) {
       "fprop:x=bf16,1x24x10x30,nhwc:w=bf16,96x24x1x1:bias=1:act=swish,1",
       "fprop:x=f16,2x70x9x8,nhwc:w=f16,20x70x1x1,nhwc:y=f16,2x20x5x4,nhwc:stride=2x2:alpha=1.5:beta=0.5",
       "fprop:x=f16,3x6x2x3x2,ndhwc:w=f16,15x6x1x1x1:bias=1:act=sigmoid",
+      "fprop:x=f32,2x100x9x11,nhwc:w=f32,72x100x1x1:bias=1:gamma=0.5:act=relu",
+      "fprop:x=f32,2x19x9x8,nhwc:w=f32,21x19x1x1,nhwc:y=f32,2x21x5x4,nhwc:stride=2x2:alpha=1.5:beta=0.5",
       "dgrad:x=f16,2x24x18x22,nhwc:w=f16,64x24x2x2,nhwc:y=f16,2x64x9x11,nhwc:stride=2x2:bias=1",
       "dgrad:x=bf16,1x10x3x8x15,ndhwc:w=bf16,20x10x1x2x3,ndhwc:y=bf16,1x20x3x4x5,ndhwc:stride=1x2x3",
   };
   testing::expect_right_on_the_processor(pointwise_engine(), texts, 12);
+}
+
+// An infinity that is split is none, and a large float may become one.
+TEST(PointwiseKernels, KeepSpecialFloatsOnTheProcessor) {
+  if (const std::string why = generate::no_host_compiler(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
+  const ConvProblem problem = problem_of("fprop:x=f32,1x24x5x9,nhwc:w=f32,24x24x1x1:bias=1");
+  PlannedKernels planned = pointwise_engine().planned(problem, {32, 32, 2, 1, 8}, device_of(90), 0);
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const convoy::testing::ConvData data(problem, seed, convoy::testing::Fill::special);
+    EXPECT_EQ(testing::walk(planned, problem, data), "") << seed;
+  }
 }
 
 // The layers of a network share what is compiled.
@@ -94,7 +110,9 @@ TEST(PointwiseEngine, RefusesWhatIsNoProduct) {
         "w: this engine takes channels last"},
        {"fprop:x=f16,8x3x28x28,nhwc:w=f16,16x3x1x1", "w.dims=16x3x1x1: this engine copies channels two at a time"},
        {"fprop:x=f16,8x16x28x28:w=f16,16x16x1x1"},
-       {"fprop:x=f32,8x16x28x28,nhwc:w=f32,16x16x1x1"},
+       {"fprop:x=f32,8x6x28x28,nhwc:w=f32,16x6x1x1", "w.dims=16x6x1x1: this engine takes 8 channels of f32 or more"},
+       {"dgrad:x=f32,8x16x28x28,nhwc:w=f32,16x16x2x2,nhwc:y=f32,8x16x14x14,nhwc:stride=2x2",
+        "y=f32: this engine takes dgrad in f16 and bf16"},
        {"fprop:x=f16,8x16x28x28,nhwc,align=2:w=f16,16x16x1x1"}});
 }
 

@@ -12,6 +12,9 @@ namespace convoy::cuda {
 namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 30;  // rows, columns and terms
+// Of a sum of f32: splitting leaves out 2^-21 of a product at most, which the bound of 8 terms allows
+// (core/tolerance.h).
+constexpr std::int64_t kLeastTerms = 8;
 constexpr std::array<ProductTile, 8> kTiles = {{{128, 64, 4, 2, 3},
                                                 {128, 128, 2, 4, 2},
                                                 {64, 128, 2, 4, 2},
@@ -31,6 +34,7 @@ struct PointwiseShape {
   std::array<std::int64_t, 3> pixels, stride,
       large;  // D, H, W: of the rows, between them, of the tensor that has the stride
   int in_vector = 1, w_vector = 1, out_vector = 1;  // elements that are copied at once
+  int size = 2;                                     // bytes of an element
 };
 
 // The kernel's parameter of sizes (kernels/pointwise.cu).
@@ -39,19 +43,27 @@ struct PointwiseSizes {
   int pixels[3], stride[3], large[3];
 };
 
-int depth_of(const PointwiseShape& shape) { return shape.k <= 16 ? 16 : shape.k <= 32 ? 32 : 64; }
+// Of a tile, in terms: 32, 64 or 128 bytes.
+std::int64_t depth_of(const PointwiseShape& shape) {
+  const std::int64_t least = 32 / shape.size;
+  return shape.k <= least ? least : shape.k <= 2 * least ? 2 * least : 4 * least;
+}
 
 std::int64_t stage_bytes(const PointwiseShape& shape, const ProductTile& tile) {
-  const std::int64_t depth = depth_of(shape);
-  const std::int64_t a = tile.m * (2 * depth + kPad);
-  return a + (shape.scatters ? depth * (2 * tile.n + kPad) : tile.n * (2 * depth + kPad));
+  const std::int64_t depth = depth_of(shape), row = shape.size * depth + kPad;
+  return tile.m * row + (shape.scatters ? depth * (shape.size * tile.n + kPad) : tile.n * row);
+}
+
+// Of a multiprocessor. The halves of floats take registers.
+std::int64_t blocks_of(const PointwiseShape& shape, const ProductTile& tile) {
+  return std::max(1, tile.blocks - (shape.size == 4 ? 1 : 0));
 }
 
 // As many as leave room for all blocks, and two where more than one is needed.
 int stages_of(const PointwiseShape& shape, const ProductTile& tile) {
   constexpr std::int64_t kRoom = 226 << 10, kMostStages = 4;  // bytes of a multiprocessor of sm_90 and sm_100
   const std::int64_t steps = ceil_div(shape.k, depth_of(shape));
-  const std::int64_t fit = kRoom / (tile.blocks * (stage_bytes(shape, tile) + 1024));
+  const std::int64_t fit = kRoom / (blocks_of(shape, tile) * (stage_bytes(shape, tile) + 1024));
   return static_cast<int>(std::min(steps, std::clamp<std::int64_t>(fit, 2, kMostStages)));
 }
 
@@ -62,8 +74,9 @@ std::int64_t shared_bytes(const PointwiseShape& shape, const ProductTile& tile) 
 
 // The largest that divides the count and that the tensor's alignment allows.
 int vector_of(std::int64_t count, const TensorDesc& tensor, int least) {
-  int vector = 8;
-  while (vector > least && (count % vector != 0 || tensor.alignment % (2 * vector) != 0)) vector /= 2;
+  const int size = static_cast<int>(size_of(tensor.type));
+  int vector = 16 / size;
+  while (vector > least && (count % vector != 0 || tensor.alignment % (size * vector) != 0)) vector /= 2;
   return vector;
 }
 
@@ -73,6 +86,9 @@ double share_of(const ProductTile& tile) {
   const int outputs = tile.m * tile.n;
   return outputs >= 128 * 128 ? 0.34 : outputs >= 128 * 64 ? 0.31 : outputs >= 64 * 64 ? 0.28 : 0.18;
 }
+
+// Of f32, whose products are three of tf32 each (19 layers of MobileNetV2 with 32 images in all tiles, an H200).
+constexpr double kShareOfF32 = 1.0 / 6;
 
 // Outputs a second of a multiprocessor that are put in order and stored, and what an activation takes beside: it adds
 // to the products, which wait meanwhile.
@@ -100,6 +116,7 @@ PointwiseShape pointwise_shape(const ConvProblem& problem) {
   const bool forward = problem.pass == Pass::fprop;
   const TensorDesc &in = forward ? problem.x : problem.y, &out = problem.out();
   shape.scatters = !forward;
+  shape.size = static_cast<int>(size_of(in.type));
   shape.k = in.dims[1];
   shape.channels = out.dims[1];
   shape.stride = three(problem.stride, 0);
@@ -108,8 +125,9 @@ PointwiseShape pointwise_shape(const ConvProblem& problem) {
   shape.m = problem.y.dims[0] * shape.pixels[0] * shape.pixels[1] * shape.pixels[2];
   shape.n = shape.channels * (forward ? 1 : shape.stride[0] * shape.stride[1] * shape.stride[2]);
   shape.strided = forward && shape.stride != std::array<std::int64_t, 3>{1, 1, 1};
-  shape.in_vector = vector_of(shape.k, in, 2);
-  shape.w_vector = vector_of(forward ? shape.k : shape.n, problem.w, 2);
+  const int least = 4 / shape.size;  // cp.async copies four bytes at least
+  shape.in_vector = vector_of(shape.k, in, least);
+  shape.w_vector = vector_of(forward ? shape.k : shape.n, problem.w, least);
   shape.out_vector = vector_of(shape.channels, out, 1);
   return shape;
 }
@@ -119,9 +137,11 @@ class PointwiseEngine final : public ProductEngine {
   PointwiseEngine()
       : ProductEngine(
             "cuda.pointwise",
-            "filters of 1x1, and dgrad with filters as large as their stride, on tensor cores; f16, bf16; NHWC",
+            "filters of 1x1, and dgrad with filters as large as their stride, on tensor cores; f16, bf16; fprop "
+            "also f32, by three products of tf32; NHWC",
             kTiles) {
     info_.passes = {Pass::fprop, Pass::dgrad};
+    info_.types.push_back({DataType::f32, DataType::f32, DataType::f32, DataType::f32});
     info_.layouts = {{Layout::nhwc, Layout::nhwc}};
   }
 
@@ -136,7 +156,14 @@ class PointwiseEngine final : public ProductEngine {
       }
     }
     const PointwiseShape shape = pointwise_shape(problem);
-    if (shape.k % 2 != 0 || (!forward && shape.n % 2 != 0)) {
+    if (shape.size == 4 && !forward) {
+      return Refusal{RefusalCode::data_type, "y=f32: this engine takes dgrad in f16 and bf16"};
+    }
+    if (shape.size == 4 && shape.k < kLeastTerms) {
+      return Refusal{RefusalCode::channels, fmt::format("w.dims={}: this engine takes {} channels of f32 or more",
+                                                        to_string(problem.w.dims), kLeastTerms)};
+    }
+    if (shape.size == 2 && (shape.k % 2 != 0 || (!forward && shape.n % 2 != 0))) {
       return Refusal{RefusalCode::channels,
                      fmt::format("w.dims={}: this engine copies channels two at a time", to_string(problem.w.dims))};
     }
@@ -160,7 +187,7 @@ class PointwiseEngine final : public ProductEngine {
     Constants constants;
     constants.enumerations().element(problem.out().type);
     constants.set("TILE_M", tile.m).set("TILE_N", tile.n).set("TILE_K", depth_of(shape));
-    constants.set("MIN_BLOCKS", tile.blocks)
+    constants.set("MIN_BLOCKS", blocks_of(shape, tile))
         .set("WARPS_M", tile.warps_m)
         .set("WARPS_N", tile.warps_n)
         .set("STAGES", stages_of(shape, tile));
@@ -205,14 +232,15 @@ class PointwiseEngine final : public ProductEngine {
     const auto blocks = static_cast<double>(ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n));
     const auto steps = static_cast<double>(ceil_div(shape.k, depth_of(shape)));
     const double outputs = 1.0 * tile.m * tile.n, tile_flops = 2 * outputs * depth_of(shape) * steps;
-    const double rate = (device.architecture >= 90 ? 5e12 : 2.2e12) * share_of(tile);
+    const double rate =
+        (device.architecture >= 90 ? 5e12 : 2.2e12) * share_of(tile) * (shape.size == 4 ? kShareOfF32 : 1);
     const double rounds = blocks <= sms ? 1 : std::max(blocks / sms, 1.5);
     const double epilogue = rounds * outputs / kOutputsPerSecond;
     const double activation = rounds * outputs * activation_seconds(problem.epilogue.activation.kind);
     const double bandwidth = memory_bytes_per_second(device);
     // Tiles of n read in again, from the L2 cache.
     const double again =
-        2.0 * static_cast<double>(shape.m * shape.k) * (static_cast<double>(ceil_div(shape.n, tile.n)) - 1);
+        static_cast<double>(shape.size * shape.m * shape.k) * (static_cast<double>(ceil_div(shape.n, tile.n)) - 1);
     const double memory = bytes_moved(problem) / (0.62 * bandwidth) + again / (2 * bandwidth);
     const double apart = shape.strided ? 1.3 : 1;  // rows that lie apart
     return kLaunchSeconds +

@@ -216,6 +216,24 @@ void multiply_matrices(float (&d)[4], const unsigned (&a)[4], const unsigned (&b
   pause_warp();
 }
 
+// Of 8 terms of tf32, which are floats whose last bits don't count.
+static inline void multiply_floats(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane;
+  for (int i = 0; i < 4; ++i) put_down[threadIdx.x][i] = a[i];
+  for (int i = 0; i < 2; ++i) put_down[threadIdx.x][4 + i] = b[i];
+  pause_warp();
+  const auto element = [&](unsigned of_lane, unsigned word) {
+    return __uint_as_float(put_down[warp + of_lane][word] & 0xffffe000u);
+  };
+  for (unsigned e = 0; e < 4; ++e) {
+    const unsigned row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+    for (unsigned k = 0; k < 8; ++k) {
+      d[e] += element(row % 8 * 4 + k % 4, row / 8 + k / 4 * 2) * element(column * 4 + k % 4, 4 + k / 4);
+    }
+  }
+  pause_warp();
+}
+
 template <class... Parameters, std::size_t... I>
 bool call_by_pointers(void (*kernel)(Parameters...), void* const* arguments, unsigned grid, unsigned block,
                       bool backwards, std::index_sequence<I...>) {
@@ -265,4 +283,6 @@ static inline void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const
 }
 static inline void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   walk::multiply_matrices<float_of_bf16>(d, a, b);
+}static inline void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  walk::multiply_floats(d, a, b);
 }
