@@ -180,6 +180,18 @@ TEST(Cudnn, SumsInTurnAreAsSlowAsTheyAreLong) {
   EXPECT_LT(seconds("fprop:x=f16,32x1152x7x7,nhwc:w=f16,192x1152x1x1,nhwc:bias=1", 52), 10e-6);
 }
 
+// 1x1 filters of f32 in strict math reach a fifth of the multiply-adds, by some engines less.
+TEST(Cudnn, StrictPointwiseIsFarFromItsFloor) {
+  const auto seconds = [](const std::string& text, std::int64_t engine) {
+    return first_choice_seconds(problem_of(text), described_h200(), engine);
+  };
+  const std::string wide = "fprop:x=f32,32x384x14x14,nchw:w=f32,96x384x1x1,nchw:bias=1";
+  EXPECT_NEAR(seconds(wide, 44), 35e-6, 6e-6);
+  EXPECT_NEAR(seconds("fprop:x=f32,32x576x14x14,nchw:w=f32,96x576x1x1,nchw:bias=1:gamma=1", 44), 95e-6, 10e-6);
+  EXPECT_NEAR(seconds("fprop:x=f32,32x960x7x7,nchw:w=f32,160x960x1x1,nchw:bias=1", 11), 82e-6, 20e-6);
+  EXPECT_LT(seconds(wide + ":math=tf32", 44), 28e-6);
+}
+
 TEST(Cudnn, LimitsNameTheField) {
   const auto reason = [](const std::string& text, const CudaDevice& device) {
     const auto refusal = outside_limits(problem_of(text), device);
