@@ -38,7 +38,7 @@ TEST(IgemmEngine, SaysWhatItRefuses) {
        {"fprop:x=f16,1x64x8x8:w=f16,64x64x3x3:y=f16,1x64x8x8:pad=1x1"}});
 }
 
-std::string random_text(Random& random, const char* type) {
+std::string random_text(Random& kind, Random& random, const char* type) {
   const int dims = static_cast<int>(random.integer(1, 3));
   const std::int64_t channels = 8 * random.integer(1, random.integer(0, 3) == 0 ? 64 : 12), k = random.integer(1, 200);
   const char* const layout = dims == 1 ? "nwc" : dims == 2 ? "nhwc" : "ndhwc";
@@ -60,7 +60,7 @@ std::string random_text(Random& random, const char* type) {
       "", ":bias=1:act=relu", ":bias=1:gamma=0.5:act=gelu", ":alpha=1.5:beta=0.5", ":bias=1:act=swish,1", ":act=prelu"};
   return fmt::format(
       "fprop:x={0},{1}x{2}{3},{4}:w={0},{5}x{2}{6},{4}:y={0},{1}x{5}{7},{4}:pad={8}:stride={9}:dilation={10}{11}", type,
-      random.integer(1, 3), channels, x, layout, k, filter, y, pad, stride, dilation, kEpilogues[random.integer(0, 5)]);
+      random.integer(1, 3), channels, x, layout, k, filter, y, pad, stride, dilation, kEpilogues[kind.integer(0, 5)]);
 }
 
 using IgemmOnAGpu = testing::PartOnAGpu;

@@ -69,9 +69,7 @@ void PartOnAGpu::check_random(const ProductEngine& engine, int count,
     }
     const auto listed = engine.configurations(*problem, request_).listed;
     const KnobValues& knobs = sizes.pick(listed);
-    const std::string kernel = engine.planned(*problem, engine.tile_of(knobs), *request_.cuda, request_.target_sms)
-                                   .kernels[0]
-                                   .request.constants;
+    const std::string kernel = engine.kernels(*problem, knobs, request_).kernels[0].request.constants;
     if (kernels.size() == kMost && !kernels.contains(kernel)) continue;
     kernels.insert(kernel);
     ++checked;
