@@ -533,5 +533,36 @@ TEST(PixelProducts, BecomeConvolutionsOnAGpu) {
   for (std::size_t i = 0; i < with.size(); ++i) expect_close(with[i], right[i]);
 }
 
+// The last layer of a classifier of few images in 16 bits; the pooling in front gives the pixels.
+TEST(PixelProducts, AreAClassifiersLastLayerOnAGpu) {
+  const auto network = [](std::int64_t images, DataType type, bool transposed, bool pooled) {
+    GraphBuilder b;
+    const int x = b.input("x", pooled ? Dims{images, 6, 3, 2} : Dims{images, 6}, type);
+    const int flat = pooled ? b.node("Flatten", {b.node("GlobalAveragePool", {x})}) : x;
+    const int matrix = b.constant(spread(transposed ? Dims{5, 6} : Dims{6, 5}, -0.5, 0.4, type));
+    b.output(b.node("Gemm", {flat, matrix, b.constant(spread({5}, -1, 1, type))},
+                    {{"transB", std::int64_t{transposed ? 1 : 0}}}));
+    return std::move(b.graph);
+  };
+  const auto team = make_cpu_team(1);
+  const auto ops_on_a_gpu = [&](Graph& graph) {
+    EXPECT_TRUE(run_passes(graph, PassContext{*team, cpu_features(), true}, {}).ok());
+    return ops_of(graph);
+  };
+  for (const bool transposed : {false, true}) {
+    for (const bool pooled : {false, true}) {
+      Graph graph = network(3, DataType::f16, transposed, pooled);
+      const auto inputs = inputs_for(graph, -2, 2);
+      const auto right = run_graph(graph, inputs, all_but_order());
+      EXPECT_EQ(ops_on_a_gpu(graph),
+                pooled ? (Ops{"GlobalAveragePool", "Conv", "Squeeze"}) : (Ops{"Unsqueeze", "Conv", "Squeeze"}));
+      expect_close(run_graph(graph, inputs, all_but_order())[0], right[0]);
+    }
+  }
+  for (Graph graph : {network(9, DataType::f16, true, true), network(3, DataType::f32, true, true)}) {
+    EXPECT_EQ(ops_on_a_gpu(graph), (Ops{"GlobalAveragePool", "Flatten", "Gemm"}));
+  }
+}
+
 }  // namespace
 }  // namespace convoy::network
