@@ -189,6 +189,11 @@ void nonzero_row(const std::int64_t* x, std::uint8_t* y, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] != 0 ? 1 : 0;
 }
 
+void longs_row(const std::int64_t* x, float* y, std::int64_t count) {
+#pragma GCC unroll 8
+  for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i]);
+}
+
 void nonzero_row(const float* x, std::uint8_t* y, std::int64_t count) {
   const auto lanes = [](const float* from) {
     return _mm256_castps_si256(_mm256_cmp_ps(_mm256_loadu_ps(from), _mm256_setzero_ps(), _CMP_NEQ_UQ));

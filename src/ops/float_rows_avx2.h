@@ -35,6 +35,9 @@ void truncate_row(const float* x, std::int64_t* y, std::int64_t count);
 void nonzero_row(const float* x, std::uint8_t* y, std::int64_t count);
 void nonzero_row(const std::int64_t* x, std::uint8_t* y, std::int64_t count);
 
+// y[i] = x[i], rounded once.
+void longs_row(const std::int64_t* x, float* y, std::int64_t count);
+
 // y[o] = the sum over t < taps of weight[t * count + o] * x[index[t * count + o]], for whole eights of the `count`
 // outputs. base[o / 8]: eight neighbours from there on hold all that those eight outputs need; or kPairs: there are two
 // taps, and the second is the element behind the first; or kAnywhere.

@@ -160,9 +160,6 @@ std::unique_ptr<OpPlan> of_whole(const NodeDesc& node, const BroadcastLoop& loop
               load_row(vectors, x, xs, count, buffer);
               store_row(vectors, buffer, count, y, ys);
             } else if (xs == 1 && ys == 1) {
-              if constexpr (std::is_same_v<T, std::int64_t> && std::is_same_v<To, bool>) {
-                if (vectors) return avx2::nonzero_row(x, reinterpret_cast<std::uint8_t*>(y), count);
-              }
               for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
             } else {
               for (std::int64_t i = 0; i < count; ++i) y[i * ys] = static_cast<To>(x[i * xs]);
@@ -199,6 +196,18 @@ std::unique_ptr<OpPlan> to_boolean(const NodeDesc& node, const BroadcastLoop& lo
   });
 }
 
+// Of 64 bits by loops for AVX2, which say what each element becomes.
+template <class To>
+std::unique_ptr<OpPlan> of_longs(const NodeDesc& node, const BroadcastLoop& loop,
+                                 void (*convert)(const std::int64_t* x, To* y, std::int64_t count)) {
+  return by_rows<std::int64_t, To, kLongRun>(
+      node, loop,
+      [convert](const std::int64_t* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count, float*) {
+        if (xs == 1 && ys == 1) return convert(x, y, count);
+        for (std::int64_t i = 0; i < count; ++i) convert(x + i * xs, y + i * ys, 1);
+      });
+}
+
 class Cast final : public Operator {
  public:
   Result<std::vector<TensorDesc>> infer(const NodeDesc& node, std::span<const Input> inputs) const override {
@@ -227,6 +236,10 @@ class Cast final : public Operator {
     const bool bits = inputs[0].desc.type == DataType::boolean;  // bytes of 0 and 1
     if ((bits || contains(kThroughF32, inputs[0].desc.type)) && contains(kRows, to)) {
       return through_f32(node, loop, bits ? DataType::u8 : inputs[0].desc.type, to, has_row_vectors(request));
+    }
+    if (inputs[0].desc.type == DataType::s64 && has_row_vectors(request)) {
+      if (to == DataType::boolean) return of_longs<std::uint8_t>(node, loop, avx2::nonzero_row);
+      if (to == DataType::f32) return of_longs<float>(node, loop, avx2::longs_row);
     }
     if (contains(kWhole, inputs[0].desc.type) && contains(kFromWhole, to)) {
       return of_whole(node, loop, bits ? DataType::u8 : inputs[0].desc.type, to, has_row_vectors(request));
