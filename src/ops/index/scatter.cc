@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ops/indexing.h"
+#include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
 
 namespace convoy::ops {
@@ -66,6 +67,36 @@ T combine(Reduction reduction, T old, T value) {
   }
 }
 
+// Blocks of `block` elements that follow one another in `updates`, each to where it belongs in `to`.
+using Scatter = void (*)(Reduction reduction, const std::int64_t* places, std::int64_t count, std::int64_t block,
+                         const void* updates, void* to);
+Scatter scatter_of(Reduction reduction, DataType type) {
+  if (reduction == Reduction::none) {
+    return dispatch_bytes(size_of(type), [&]<class Bits>(Tag<Bits>) -> Scatter {
+      return [](Reduction, const std::int64_t* places, std::int64_t count, std::int64_t block, const void* updates,
+                void* to) {
+        const auto* const from = static_cast<const Bits*>(updates);
+        auto* const y = static_cast<Bits*>(to);
+        if (block == 1) {
+          for (std::int64_t i = 0; i < count; ++i) y[places[i]] = from[i];
+        } else {
+          for (std::int64_t i = 0; i < count; ++i) std::copy_n(from + i * block, block, y + places[i]);
+        }
+      };
+    });
+  }
+  return dispatch<kAnyType>(type, [&]<class T>(Tag<T>) -> Scatter {
+    return [](Reduction kind, const std::int64_t* places, std::int64_t count, std::int64_t block, const void* updates,
+              void* to) {
+      const T* from = static_cast<const T*>(updates);
+      for (std::int64_t i = 0; i < count; ++i) {
+        T* const y = static_cast<T*>(to) + places[i];
+        for (std::int64_t j = 0; j < block; ++j) y[j] = combine(kind, y[j], *from++);
+      }
+    };
+  });
+}
+
 void copy_data(const void* from, void* to, std::int64_t bytes, const ExecContext& context) {
   if (from == to) return;
   parallel_for(context, bytes, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -97,38 +128,35 @@ class ScatterElements final : public Operator {
     CONVOY_TRY(const Reduction reduction, reduction_of(node));
     const TensorDesc& x = outputs[0];
     const Dims dims = inputs[1].desc.dims;
-    return dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) {
-      return make_plan(
-          node,
-          [dims, axis, reduction, dim = x.dims[axis], strides = packed_strides(x.dims), bytes = x.bytes(),
-           type = inputs[1].desc.type, op = node.op](auto in, auto out, const ExecContext& context) -> Result<void> {
-            const std::int64_t count = product(dims, 0, static_cast<int>(dims.size()));
-            CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
-            copy_data(in[0], out[0], bytes, context);
-            T* to = static_cast<T*>(out[0]);
-            const T* updates = static_cast<const T*>(in[2]);
-            // Row by row of the indices: along one only the last dim's place changes, and the index.
-            const int last = static_cast<int>(dims.size()) - 1;
-            const std::int64_t size = dims[last], step = last == axis ? 0 : strides[last];
-            Dims at(last, 0);
-            std::int64_t base = 0;
-            for (std::int64_t row = 0; row < count; row += size) {
-              for (std::int64_t i = 0; i < size; ++i) {
-                const std::int64_t index = index_at(type, in[1], row + i);
-                T& element = to[base + (index < 0 ? index + dim : index) * strides[axis] + i * step];
-                element = combine(reduction, element, updates[row + i]);
-              }
-              for (int d = last - 1; d >= 0; --d) {
-                const std::int64_t stride = d == axis ? 0 : strides[d];
-                base += stride;
-                if (++at[d] < dims[d]) break;
-                base -= at[d] * stride;
-                at[d] = 0;
-              }
+    return make_plan(
+        node,
+        [dims, axis, reduction, dim = x.dims[axis], strides = packed_strides(x.dims), bytes = x.bytes(),
+         element_size = size_of(x.type), scatter = scatter_of(reduction, x.type), type = inputs[1].desc.type,
+         op = node.op](auto in, auto out, const ExecContext& context) -> Result<void> {
+          const std::int64_t count = product(dims, 0, static_cast<int>(dims.size()));
+          CONVOY_CHECK(check_indices(op, 1, type, in[1], count, {dim}));
+          copy_data(in[0], out[0], bytes, context);
+          // Row by row of the indices: along one only the last dim's place changes, and the index.
+          const int last = static_cast<int>(dims.size()) - 1;
+          const std::int64_t size = dims[last], step = last == axis ? 0 : strides[last];
+          Dims at(last, 0), places(static_cast<std::size_t>(size));
+          std::int64_t base = 0;
+          for (std::int64_t row = 0; row < count; row += size) {
+            for (std::int64_t i = 0; i < size; ++i) {
+              const std::int64_t index = index_at(type, in[1], row + i);
+              places[static_cast<std::size_t>(i)] = base + (index < 0 ? index + dim : index) * strides[axis] + i * step;
             }
-            return {};
-          });
-    });
+            scatter(reduction, places.data(), size, 1, at_element(in[2], row, element_size), out[0]);
+            for (int d = last - 1; d >= 0; --d) {
+              const std::int64_t stride = d == axis ? 0 : strides[d];
+              base += stride;
+              if (++at[d] < dims[d]) break;
+              base -= at[d] * stride;
+              at[d] = 0;
+            }
+          }
+          return {};
+        });
   }
 };
 
@@ -160,29 +188,23 @@ class ScatterND final : public Operator {
     const Dims picked(x.dims.begin(), x.dims.begin() + depth);
     const std::int64_t block = product(x.dims, static_cast<int>(depth), x.rank());
     const std::int64_t count = product(indices.dims, 0, indices.rank() - 1);
-    return dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) {
-      return make_plan(
-          node, [=, bytes = x.bytes(), op = node.op](auto in, auto out, const ExecContext& context) -> Result<void> {
-            const std::int64_t* index = static_cast<const std::int64_t*>(in[1]);
-            CONVOY_CHECK(check_indices(op, 1, DataType::s64, index, count * depth, picked));
-            copy_data(in[0], out[0], bytes, context);
-            const T* updates = static_cast<const T*>(in[2]);
-            for (std::int64_t i = 0; i < count; ++i) {
-              std::int64_t at = 0;
-              for (std::int64_t k = 0; k < depth; ++k) {
-                const std::int64_t value = index[i * depth + k];
-                at = at * picked[k] + (value < 0 ? value + picked[k] : value);
-              }
-              T* to = static_cast<T*>(out[0]) + at * block;
-              if (reduction == Reduction::none) {
-                std::copy_n(updates + i * block, block, to);
-                continue;
-              }
-              for (std::int64_t j = 0; j < block; ++j) to[j] = combine(reduction, to[j], updates[i * block + j]);
-            }
-            return {};
-          });
-    });
+    return make_plan(node,
+                     [=, bytes = x.bytes(), element_size = size_of(x.type), scatter = scatter_of(reduction, x.type),
+                      op = node.op](auto in, auto out, const ExecContext& context) -> Result<void> {
+                       const std::int64_t* index = static_cast<const std::int64_t*>(in[1]);
+                       CONVOY_CHECK(check_indices(op, 1, DataType::s64, index, count * depth, picked));
+                       copy_data(in[0], out[0], bytes, context);
+                       for (std::int64_t i = 0; i < count; ++i) {
+                         std::int64_t place = 0;
+                         for (std::int64_t k = 0; k < depth; ++k) {
+                           const std::int64_t value = index[i * depth + k];
+                           place = place * picked[k] + (value < 0 ? value + picked[k] : value);
+                         }
+                         place *= block;
+                         scatter(reduction, &place, 1, block, at_element(in[2], i * block, element_size), out[0]);
+                       }
+                       return {};
+                     });
   }
 };
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -14,180 +16,188 @@
 #include "ops/operator_row.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reductions.h"
-#include "ops/rows.h"
 #include "ops/short_lines.h"
 
 namespace convoy::ops {
 namespace {
 
-// Whether a is better than b: of equals neither is, and of NaNs.
-template <bool kLargest, class C>
-bool is_better(C a, C b) {
-  if constexpr (std::is_floating_point_v<C>) {
-    if (a != a || b != b) return (kLargest ? a != a : b != b) && !(a != a && b != b);
+// Elements are compared by keys, the larger the better: of equals and of NaNs, which are larger than all numbers, the
+// same.
+template <std::size_t kBytes>
+using Key = std::conditional_t<kBytes <= sizeof(std::int32_t), std::int32_t, std::int64_t>;
+
+template <class C>
+Key<sizeof(C)> key_of(C value) {
+  using K = Key<sizeof(C)>;
+  constexpr auto kSign = std::numeric_limits<K>::min();
+  if constexpr (std::is_floating_point_v<C>) {  // whose magnitude is that of its bits; by vectors
+    constexpr auto kInfinity = std::bit_cast<K>(std::numeric_limits<C>::infinity());
+    const auto bits = std::bit_cast<K>(value), magnitude = static_cast<K>(bits & ~kSign);
+    const K key = bits < 0 ? static_cast<K>(-magnitude) : magnitude;
+    return magnitude > kInfinity ? static_cast<K>(~kSign) : key;
+  } else {
+    const K key = static_cast<K>(value);
+    return std::is_unsigned_v<C> && sizeof(C) == sizeof(K) ? key ^ kSign : key;
   }
-  return kLargest ? a > b : a < b;
 }
 
-// The k best, k > 0, of a line whose elements are given in their order, each of which finds its place among them.
-template <bool kLargest, class C>
+// Those of `count` elements of x, `step` apart.
+using MakeKeys = void (*)(const void* x, std::int64_t step, std::int64_t count, bool largest, void* keys);
+MakeKeys keys_of(DataType type) {
+  return dispatch<kMathNumeric>(type, [&]<class T>(Tag<T>) -> MakeKeys {
+    return [](const void* x, std::int64_t step, std::int64_t count, bool largest, void* keys) {
+      using K = Key<sizeof(T)>;
+      const T* const from = static_cast<const T*>(x);
+      K* const to = static_cast<K*>(keys);
+      const K turn = largest ? 0 : -1;
+      const auto key = [&](const T& value) { return static_cast<K>(key_of(static_cast<Compute<T>>(value)) ^ turn); };
+      if (step == 1) {
+        for (std::int64_t i = 0; i < count; ++i) to[i] = key(from[i]);
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) to[i] = key(from[i * step]);
+      }
+    };
+  });
+}
+
+// What is looked for in each line, whose elements are `step` apart; of the results they are to_step apart.
+struct Lines {
+  const Reductions* functions;  // null: none
+  DataType type;
+  MakeKeys keys;
+  bool largest;
+  std::int64_t k, size, step, to_step;
+};
+
+// The k best of a line, k > 0, whose keys are given in their order, each of which finds its place among them.
+template <class K>
 class Best {
  public:
-  static constexpr std::int64_t kMost = 32, kShort = 32;
+  static constexpr std::int64_t kMost = 32;
 
   explicit Best(std::int64_t k) : k_(k) {}
 
-  void take(C value, std::int64_t index) {
-    if (count_ == k_ && !is_better<kLargest>(value, values_[k_ - 1])) return;
+  void take(K key, std::int64_t index) {
+    if (count_ == k_ && key <= keys_[k_ - 1]) return;
     std::int64_t at = count_ < k_ ? count_++ : k_ - 1;
-    for (; at > 0 && is_better<kLargest>(value, values_[at - 1]); --at) {
-      values_[at] = values_[at - 1];
+    for (; at > 0 && key > keys_[at - 1]; --at) {
+      keys_[at] = keys_[at - 1];
       indices_[at] = indices_[at - 1];
     }
-    values_[at] = value;
+    keys_[at] = key;
     indices_[at] = index;
   }
-
-  // Once there are k, only those that are better than the worst of them are looked at.
-  template <class T>
-  void take_line(const Reductions* functions, const T* x, std::int64_t step, std::int64_t size) {
-    std::int64_t i = 0;
-    for (; i < std::min(k_, size); ++i) take(static_cast<C>(x[i * step]), i);
-    if constexpr (has_row_functions<T>) {
-      if (functions != nullptr && step == 1 && size > kShort) {
-        const auto next = [&](std::int64_t from) {
-          return functions->next_better(kLargest, float_type<T>, x, from, size, values_[k_ - 1]);
-        };
-        for (i = next(i); i < size; i = next(i + 1)) take(static_cast<C>(x[i]), i);
-        return;
-      }
-    }
-    for (; i < size; ++i) take(static_cast<C>(x[i * step]), i);
-  }
-
   std::int64_t index(std::int64_t i) const { return indices_[i]; }
 
  private:
   std::int64_t k_, count_ = 0;
-  std::array<C, kMost> values_;
+  std::array<K, kMost> keys_;
   std::array<std::int64_t, kMost> indices_;
 };
 
-constexpr std::uint64_t kLow = 0xffffffff;
-
-// A number of at most 32 bits as an unsigned one: the larger the larger, all NaNs the largest, both zeros the same.
-template <class C>
-std::uint32_t ordered(C value) {
-  constexpr std::uint32_t kSign = 0x80000000;
-  if constexpr (std::is_same_v<C, float>) {
-    if (value != value) return kSign | (kSign - 1);
-    const auto bits = std::bit_cast<std::uint32_t>(value + 0.0F);  // -0 becomes 0
-    return (bits & kSign) != 0 ? ~bits : bits | kSign;
-  } else {
-    return static_cast<std::uint32_t>(value) + (std::is_signed_v<C> ? kSign : 0);
+// `order` becomes the indices of the best, which are few.
+template <class K>
+void find_few(const Lines& s, const std::byte* x, std::int64_t element_size, std::vector<std::uint64_t>& order) {
+  constexpr std::int64_t kShort = 32, kChunk = 256;
+  Best<K> best(s.k);
+  K keys[kChunk];
+  const auto take = [&](std::int64_t first, std::int64_t count) {
+    s.keys(x + first * s.step * element_size, s.step, count, s.largest, keys);
+    for (std::int64_t i = 0; i < count; ++i) best.take(keys[i], first + i);
+  };
+  std::int64_t i = 0;
+  if (s.functions != nullptr && s.step == 1 && s.size > kShort && contains(only(DataType::f32) | kHalves, s.type)) {
+    // Once there are k, only those that are better than the worst of them are looked at.
+    take(0, s.k);
+    const auto next = [&](std::int64_t from) {
+      const auto worst = static_cast<float>(load_as_double(s.type, x, best.index(s.k - 1)));
+      return s.functions->next_better(s.largest, s.type, x, from, s.size, worst);
+    };
+    for (i = next(s.k); i < s.size; i = next(i + 1)) take(i, 1);
   }
+  for (; i < s.size; i += kChunk) take(i, std::min(kChunk, s.size - i));
+  order.resize(static_cast<std::size_t>(s.k));
+  for (std::int64_t b = 0; b < s.k; ++b) order[static_cast<std::size_t>(b)] = static_cast<std::uint64_t>(best.index(b));
 }
 
-template <bool kLargest, class T>
-void select(const Reductions* functions, const T* x, std::int64_t step, std::int64_t size, std::int64_t k,
-            std::vector<std::uint64_t>& order, T* values, std::int64_t* indices, std::int64_t to_step) {
-  using C = Compute<T>;
-  const auto put = [&](std::int64_t i, std::int64_t from) {
-    if (values != nullptr) values[i * to_step] = x[from * step];
-    if (indices != nullptr) indices[i * to_step] = from;
+// The same of any number of them.
+template <class K>
+void find_many(const Lines& s, const std::byte* x, std::vector<std::uint64_t>& order) {
+  std::vector<K> keys(static_cast<std::size_t>(s.size));
+  s.keys(x, s.step, s.size, s.largest, keys.data());
+  order.resize(static_cast<std::size_t>(s.size));
+  const auto sort = [&](auto before) {
+    if (s.k < s.size) std::nth_element(order.begin(), order.begin() + s.k, order.end(), before);
+    std::sort(order.begin(), order.begin() + s.k, before);
   };
-  if (k <= Best<kLargest, C>::kMost) {
-    Best<kLargest, C> best(k);
-    best.take_line(functions, x, step, size);
-    for (std::int64_t i = 0; i < k; ++i) put(i, best.index(i));
-    return;
-  }
-  order.resize(size);
-  if constexpr (sizeof(T) <= sizeof(std::uint32_t)) {
-    // Each with its index as one number, which orders them.
-    for (std::int64_t i = 0; i < size; ++i) {
-      const std::uint64_t key = ordered(static_cast<C>(x[i * step]));
-      order[i] = (kLargest ? ~key & kLow : key) << 32 | static_cast<std::uint64_t>(i);
+  if constexpr (sizeof(K) == sizeof(std::uint32_t)) {  // each with its index as one number, which orders them
+    constexpr std::uint32_t kAllButSign = 0x7fffffff;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      order[i] = std::uint64_t{static_cast<std::uint32_t>(keys[i]) ^ kAllButSign} << 32 | i;
     }
-    if (k < size) std::nth_element(order.begin(), order.begin() + k, order.end());
-    std::sort(order.begin(), order.begin() + k);
-    for (std::int64_t i = 0; i < k; ++i) put(i, static_cast<std::int64_t>(order[i] & kLow));
-    return;
-  }
-  std::iota(order.begin(), order.end(), 0);
-  const auto before = [&](std::uint64_t i, std::uint64_t j) {
-    const C a = static_cast<C>(x[static_cast<std::int64_t>(i) * step]);
-    const C b = static_cast<C>(x[static_cast<std::int64_t>(j) * step]);
-    return is_better<kLargest>(a, b) || (i < j && !is_better<kLargest>(b, a));
-  };
-  if (k < size) std::nth_element(order.begin(), order.begin() + k, order.end(), before);
-  std::sort(order.begin(), order.begin() + k, before);
-  for (std::int64_t i = 0; i < k; ++i) put(i, static_cast<std::int64_t>(order[i]));
-}
-
-// Lines side by side: a vector of keys, the larger the better, has one of each.
-template <class C>
-using Key = std::conditional_t<sizeof(C) <= sizeof(std::uint32_t), std::int32_t, std::int64_t>;
-
-template <bool kLargest, class C>
-Key<C> key_of(C value) {
-  constexpr auto kSign = std::numeric_limits<Key<C>>::min();
-  Key<C> key;
-  if constexpr (std::is_floating_point_v<C>) {  // whose magnitude is that of its bits; by vectors
-    constexpr auto kInfinity = std::bit_cast<Key<C>>(std::numeric_limits<C>::infinity());
-    const auto bits = std::bit_cast<Key<C>>(value), magnitude = static_cast<Key<C>>(bits & ~kSign);
-    key = bits < 0 ? static_cast<Key<C>>(-magnitude) : magnitude;
-    key = magnitude > kInfinity ? static_cast<Key<C>>(~kSign) : key;
+    sort(std::less<>());
+    for (std::int64_t i = 0; i < s.k; ++i) order[static_cast<std::size_t>(i)] &= 0xffffffff;
   } else {
-    key = static_cast<Key<C>>(value);
-    if constexpr (std::is_unsigned_v<C> && sizeof(C) == sizeof(Key<C>)) key ^= kSign;
+    std::iota(order.begin(), order.end(), 0);
+    sort([&](std::uint64_t i, std::uint64_t j) { return keys[i] > keys[j] || (keys[i] == keys[j] && i < j); });
   }
-  return kLargest ? key : ~key;
 }
 
+// Lines one by one. Bits: elements by their size.
+template <class Bits>
+void select(const Lines& s, const Bits* x, std::vector<std::uint64_t>& order, Bits* values, std::int64_t* indices) {
+  using K = Key<sizeof(Bits)>;
+  const auto* const bytes = reinterpret_cast<const std::byte*>(x);
+  s.k <= Best<K>::kMost ? find_few<K>(s, bytes, sizeof(Bits), order) : find_many<K>(s, bytes, order);
+  for (std::int64_t i = 0; i < s.k; ++i) {
+    const auto index = static_cast<std::int64_t>(order[static_cast<std::size_t>(i)]);
+    if (values != nullptr) values[i * s.to_step] = x[index * s.step];
+    if (indices != nullptr) indices[i * s.to_step] = index;
+  }
+}
+
+// Lines side by side: a vector of keys has one of each.
 class ColumnsTopK {
  public:
-  ColumnsTopK(const Reductions& functions, const BroadcastLoop& lines, std::int64_t k, std::int64_t to_step,
-              std::int64_t size, std::int64_t step, DataType type)
-      : functions_(functions),
-        lines_(lines),
-        k_(k),
-        to_step_(to_step),
-        together_(lines_together(lines, size_of(type))) {
-    for (std::int64_t i = 0; i < size; ++i) offsets_.push_back(i * step);
+  ColumnsTopK(const Lines& s, const BroadcastLoop& lines)
+      : s_(s), lines_(lines), together_(lines_together(lines, size_of(s.type))) {
+    for (std::int64_t i = 0; i < s.size; ++i) offsets_.push_back(i * s.step);
   }
 
   // Where a vector takes in a key as fast as single lines find one, or sort it.
-  static bool fits(const BroadcastLoop& lines, std::int64_t k, std::int64_t size, std::int64_t step) {
+  static bool fits(const Lines& s, const BroadcastLoop& lines) {
     constexpr std::int64_t kMostSteps = 1 << 14, kShortRow = 64, kFew = 8;
-    if (lines.elements() < kKeyColumns || size > kLongestShort || k * size > kMostSteps) return false;
-    return step != 1 || size <= kShortRow || k > kFew;
+    if (s.functions == nullptr || lines.elements() < kKeyColumns) return false;
+    if (s.size > kLongestShort || s.k * s.size > kMostSteps) return false;
+    return s.step != 1 || s.size <= kShortRow || s.k > kFew;
   }
 
-  template <bool kLargest, class T>
-  void run(const T* x, T* values, std::int64_t* indices, const ExecContext& context) const {
-    using C = Compute<T>;
-    const auto size = static_cast<std::int64_t>(offsets_.size()), inner = lines_.inner_size();  // runs stay whole
+  template <class Bits>
+  void run(const Bits* x, Bits* values, std::int64_t* indices, const ExecContext& context) const {
+    using K = Key<sizeof(Bits)>;
+    const std::int64_t size = s_.size, inner = lines_.inner_size();  // runs stay whole
     parallel_for(context, lines_.elements() / inner, inner * size * 2, [&](std::int64_t begin, std::int64_t end) {
-      alignas(64) std::array<T, kShortElements> elements;
-      alignas(64) std::array<Key<C>, kShortElements> keys, best, at;
+      alignas(64) std::array<Bits, kShortElements> elements;
+      alignas(64) std::array<K, kShortElements> keys, best, at;
       each_short_lines(lines_, begin * inner, end * inner, lines_at_once(size), [&](const LineStarts& starts) {
         const std::int64_t n = starts.count, columns = (n + kKeyColumns - 1) / kKeyColumns * kKeyColumns;
-        gather_lines(sizeof(T), x, {starts.of[1].data(), static_cast<std::size_t>(n)}, together_, offsets_,
+        gather_lines(sizeof(Bits), x, {starts.of[1].data(), static_cast<std::size_t>(n)}, together_, offsets_,
                      elements.data());
         for (std::int64_t e = 0; e < size; ++e) {
-          for (std::int64_t i = 0; i < n; ++i) {
-            keys[e * columns + i] = key_of<kLargest>(static_cast<C>(elements[e * n + i]));
-          }
+          s_.keys(elements.data() + e * n, 1, n, s_.largest, keys.data() + e * columns);
           std::fill_n(keys.data() + e * columns + n, columns - n, 0);
         }
-        best_of(keys.data(), size, columns, best.data(), at.data());
+        if constexpr (std::is_same_v<K, std::int32_t>) {
+          s_.functions->best_of_keys(keys.data(), size, columns, s_.k, best.data(), at.data());
+        } else {
+          s_.functions->best_of_wide_keys(keys.data(), size, columns, s_.k, best.data(), at.data());
+        }
         const bool neighbours = starts.are_neighbours(0);
-        for (std::int64_t j = 0; j < k_; ++j) {
-          const Key<C>* const places = at.data() + j * columns;
+        for (std::int64_t j = 0; j < s_.k; ++j) {
+          const K* const places = at.data() + j * columns;
           const auto put = [&](auto* y, auto value_of) {
             if (y == nullptr) return;
-            y += j * to_step_;
+            y += j * s_.to_step;
             if (neighbours) {
               y += starts.of[0][0];
               for (std::int64_t i = 0; i < n; ++i) y[i] = value_of(i);
@@ -203,18 +213,9 @@ class ColumnsTopK {
   }
 
  private:
-  void best_of(const std::int32_t* keys, std::int64_t size, std::int64_t columns, std::int32_t* best,
-               std::int32_t* at) const {
-    functions_.best_of_keys(keys, size, columns, k_, best, at);
-  }
-  void best_of(const std::int64_t* keys, std::int64_t size, std::int64_t columns, std::int64_t* best,
-               std::int64_t* at) const {
-    functions_.best_of_wide_keys(keys, size, columns, k_, best, at);
-  }
-
-  const Reductions& functions_;
+  const Lines s_;
   BroadcastLoop lines_;
-  std::int64_t k_, to_step_, together_;
+  std::int64_t together_;
   std::vector<std::int64_t> offsets_;  // of a line's elements
 };
 
@@ -246,41 +247,36 @@ class TopK final : public Operator {
     std::vector<bool> axis(x.rank(), false);
     axis[p.axis] = true;
     const BroadcastLoop lines({cut(y, axis, true), cut(x, axis, true)});
-    const std::int64_t size = x.dims[p.axis], step = x.strides[p.axis], to_step = y.strides[p.axis];
+    const Lines s{reductions(request.cpu.isa), x.type,           keys_of(x.type), p.largest, p.k, x.dims[p.axis],
+                  x.strides[p.axis],           y.strides[p.axis]};
     const std::int64_t count = p.k == 0 ? 0 : lines.elements();
-    const Reductions* const functions = reductions(request.cpu.isa);
-    if (functions != nullptr && count > 0 && ColumnsTopK::fits(lines, p.k, size, step)) {
-      const ColumnsTopK columns(*functions, lines, p.k, to_step, size, step, x.type);
-      return dispatch<kMathNumeric>(x.type, [&]<class T>(Tag<T>) {
-        return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
-          auto* const values = static_cast<T*>(out[0]);
-          auto* const indices = out.size() < 2 ? nullptr : static_cast<std::int64_t*>(out[1]);
-          const auto* const from = static_cast<const T*>(in[0]);
-          p.largest ? columns.run<true>(from, values, indices, context)
-                    : columns.run<false>(from, values, indices, context);
-          return {};
-        });
-      });
-    }
-    return dispatch<kMathNumeric>(x.type, [&]<class T>(Tag<T>) {
-      return make_plan(
-          node,
-          [=](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
-            parallel_for(context, count, size * 8, [&](std::int64_t begin, std::int64_t end) {
-              std::vector<std::uint64_t> order;
-              lines.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {
-                for (std::int64_t i = 0; i < run; ++i) {
-                  const std::int64_t to = at[0] + i * lines.inner_stride(0);
-                  const auto run_select = p.largest ? select<true, T> : select<false, T>;
-                  run_select(functions, static_cast<const T*>(in[0]) + at[1] + i * lines.inner_stride(1), step, size,
-                             p.k, order, out[0] == nullptr ? nullptr : static_cast<T*>(out[0]) + to,
-                             out.size() < 2 || out[1] == nullptr ? nullptr : static_cast<std::int64_t*>(out[1]) + to,
-                             to_step);
-                }
-              });
+    return dispatch_bytes(size_of(x.type), [&]<class Bits>(Tag<Bits>) {
+      const auto values_of = [](std::span<void* const> out) { return static_cast<Bits*>(out[0]); };
+      const auto indices_of = [](std::span<void* const> out) {
+        return out.size() < 2 ? nullptr : static_cast<std::int64_t*>(out[1]);
+      };
+      if (count > 0 && ColumnsTopK::fits(s, lines)) {
+        return make_plan(
+            node, [=, columns = ColumnsTopK(s, lines)](auto in, auto out, const ExecContext& context) -> Result<void> {
+              columns.run(static_cast<const Bits*>(in[0]), values_of(out), indices_of(out), context);
+              return {};
             });
-            return {};
+      }
+      return make_plan(node, [=](auto in, auto out, const ExecContext& context) -> Result<void> {
+        Bits* const values = values_of(out);
+        std::int64_t* const indices = indices_of(out);
+        parallel_for(context, count, s.size * 8, [&](std::int64_t begin, std::int64_t end) {
+          std::vector<std::uint64_t> order;
+          lines.run(begin, end, [&](const std::int64_t* at, std::int64_t run) {
+            for (std::int64_t i = 0; i < run; ++i) {
+              const std::int64_t to = at[0] + i * lines.inner_stride(0);
+              select(s, static_cast<const Bits*>(in[0]) + at[1] + i * lines.inner_stride(1), order,
+                     values == nullptr ? nullptr : values + to, indices == nullptr ? nullptr : indices + to);
+            }
           });
+        });
+        return {};
+      });
     });
   }
 };

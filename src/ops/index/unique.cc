@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 
 #include "ops/computed.h"
 #include "ops/math_types.h"
+#include "ops/movement/strided_copy.h"
 #include "ops/operator_row.h"
 #include "ops/support.h"
 
@@ -25,23 +27,34 @@ struct Distinct {
   std::vector<std::int64_t> first, inverse, counts;
 };
 
-template <class T>
-Distinct find_distinct(const Slices& s, const T* x) {
-  using C = Compute<T>;
-  // Three-way comparison of slices i and j; NaN comes last and equals itself, so that the order is total.
-  const auto compare = [&](std::int64_t i, std::int64_t j) {
-    for (std::int64_t o = 0; o < s.outer; ++o) {
-      const T* a = x + (o * s.count + i) * s.inner;
-      const T* b = x + (o * s.count + j) * s.inner;
-      for (std::int64_t k = 0; k < s.inner; ++k) {
-        const C left = static_cast<C>(a[k]), right = static_cast<C>(b[k]);
+// Three-way comparison of `count` elements at a and b; NaN comes last and equals itself, so that the order is total.
+using Compare = int (*)(const void* a, const void* b, std::int64_t count);
+Compare comparison(DataType type) {
+  return dispatch<kAnyType>(type, [&]<class T>(Tag<T>) -> Compare {
+    return [](const void* a, const void* b, std::int64_t count) {
+      using C = Compute<T>;
+      for (std::int64_t k = 0; k < count; ++k) {
+        const C left = static_cast<C>(static_cast<const T*>(a)[k]), right = static_cast<C>(static_cast<const T*>(b)[k]);
         const bool left_nan = left != left, right_nan = right != right;
         if (left_nan != right_nan) return left_nan ? 1 : -1;
         if (left_nan || left == right) continue;
         return left < right ? -1 : 1;
       }
+      return 0;
+    };
+  });
+}
+
+Distinct find_distinct(const Slices& s, const TensorDesc& desc, const void* x) {
+  const std::size_t size = size_of(desc.type);
+  const Compare of_type = comparison(desc.type);
+  const auto compare = [&](std::int64_t i, std::int64_t j) {
+    int way = 0;
+    for (std::int64_t o = 0; o < s.outer && way == 0; ++o) {
+      way = of_type(at_element(x, (o * s.count + i) * s.inner, size), at_element(x, (o * s.count + j) * s.inner, size),
+                    s.inner);
     }
-    return 0;
+    return way;
   };
   std::vector<std::int64_t> order(s.count);
   std::iota(order.begin(), order.end(), 0);
@@ -99,30 +112,27 @@ class Unique final : public ComputedOperator {
     CONVOY_CHECK(check_counts(node, inputs, 1, 1, 4));
     const TensorDesc& x = inputs[0].desc;
     CONVOY_TRY(const Slices s, slices_of(node, x));
-    return dispatch<kAnyType>(x.type, [&]<class T>(Tag<T>) -> Result<std::vector<HostTensor>> {
-      const T* values = static_cast<const T*>(inputs[0].constant);
-      const Distinct distinct = find_distinct(s, values);
-      const auto count = static_cast<std::int64_t>(distinct.first.size());
-      Dims dims = s.flat ? Dims{count} : x.dims;
-      if (!s.flat) dims[s.axis] = count;
-      CONVOY_TRY(TensorDesc desc, make_output(node, x.type, std::move(dims)));
-      std::vector<HostTensor> outputs(1);
-      CONVOY_TRY(outputs[0], allocate(std::move(desc)));
-      T* y = outputs[0].as<T>();
-      for (std::int64_t o = 0; o < s.outer; ++o) {
-        for (const std::int64_t slice : distinct.first) {
-          y = std::copy_n(values + (o * s.count + slice) * s.inner, s.inner, y);
-        }
-      }
-      for (const auto* each : {&distinct.first, &distinct.inverse, &distinct.counts}) {
-        if (static_cast<int>(outputs.size()) >= node.output_count) break;
-        const auto size = static_cast<std::int64_t>(each->size());
-        CONVOY_TRY(HostTensor output, allocate(TensorDesc::packed(DataType::s64, {size})));
-        std::ranges::copy(*each, output.as<std::int64_t>());
-        outputs.push_back(std::move(output));
-      }
-      return outputs;
-    });
+    const Distinct distinct = find_distinct(s, x, inputs[0].constant);
+    const auto count = static_cast<std::int64_t>(distinct.first.size());
+    Dims dims = s.flat ? Dims{count} : x.dims;
+    if (!s.flat) dims[s.axis] = count;
+    CONVOY_TRY(TensorDesc desc, make_output(node, x.type, std::move(dims)));
+    std::vector<HostTensor> outputs(1);
+    CONVOY_TRY(outputs[0], allocate(std::move(desc)));
+    const std::int64_t bytes = s.inner * static_cast<std::int64_t>(size_of(x.type));
+    const auto* const from = static_cast<const std::byte*>(inputs[0].constant);
+    auto* to = outputs[0].as<std::byte>();
+    for (std::int64_t o = 0; o < s.outer; ++o) {
+      for (const std::int64_t slice : distinct.first) to = std::copy_n(from + (o * s.count + slice) * bytes, bytes, to);
+    }
+    for (const auto* each : {&distinct.first, &distinct.inverse, &distinct.counts}) {
+      if (static_cast<int>(outputs.size()) >= node.output_count) break;
+      const auto size = static_cast<std::int64_t>(each->size());
+      CONVOY_TRY(HostTensor output, allocate(TensorDesc::packed(DataType::s64, {size})));
+      std::ranges::copy(*each, output.as<std::int64_t>());
+      outputs.push_back(std::move(output));
+    }
+    return outputs;
   }
 };
 

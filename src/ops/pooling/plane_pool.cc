@@ -42,22 +42,39 @@ bool reads(const PoolAxis& axis, std::int64_t o, std::int64_t k) {
   return k >= axis.first_tap(o) && k < axis.last_tap(o);
 }
 
-// How many taps an average divides by.
+// How many taps of an axis an average divides by.
 float counted(PoolKind kind, const PoolAxis& axis, std::int64_t o) {
   const bool with_pad = kind == PoolKind::average_include_pad;
   return static_cast<float>(with_pad ? axis.padded_taps(o) : axis.last_tap(o) - axis.first_tap(o));
 }
 
-class PlanePooling {
+// Planes of one geometry and the loops for them.
+struct Planes {
+  const PlaneRows* loops;
+  PoolKind kind;
+  PoolGeometry geometry;
+  DataType type;
+  std::int64_t planes;
+
+  bool sums() const { return kind != PoolKind::max; }
+  std::int64_t size() const { return static_cast<std::int64_t>(size_of(type)); }
+  std::int64_t inputs() const {
+    const auto& [depth, height, width] = geometry.axes;
+    return depth.in * height.in * width.in;
+  }
+  std::int64_t outputs() const {
+    const auto& [depth, height, width] = geometry.axes;
+    return depth.out * height.out * width.out;
+  }
+  std::int64_t taps() const {
+    const auto& [depth, height, width] = geometry.axes;
+    return depth.kernel * height.kernel * width.kernel;
+  }
+};
+
+class PlanePooling : Planes {
  public:
-  PlanePooling(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry, DataType type, std::int64_t planes)
-      : rows_(&rows),
-        type_(type),
-        size_(static_cast<std::int64_t>(size_of(type))),
-        kind_(kind),
-        sums_(kind != PoolKind::max),
-        geometry_(geometry),
-        planes_(planes) {
+  explicit PlanePooling(const Planes& planes) : Planes(planes) {
     const PoolAxis& width = geometry.axes[2];
     const std::int64_t last = (width.out - 1) * width.stride + width.extent();  // with padding before
     length_ = std::max(width.pad + width.in, last) + PlaneRows::kSlack + width.stride * PlaneRows::kSlack;
@@ -73,34 +90,34 @@ class PlanePooling {
   }
 
   void run(const std::byte* x, std::byte* y, const ExecContext& context) const {
-    const PoolAxis &depth = geometry_.axes[0], &height = geometry_.axes[1], &width = geometry_.axes[2];
-    const std::int64_t in_plane = depth.in * height.in * width.in, out_rows = depth.out * height.out;
+    const PoolAxis &depth = geometry.axes[0], &height = geometry.axes[1], &width = geometry.axes[2];
+    const std::int64_t in_plane = inputs(), out_rows = depth.out * height.out;
     // Some rows of a depth at a time: what has just been stored is slow to load in other pieces.
     const std::int64_t groups = (height.out + kAtOnce - 1) / kAtOnce;
     const std::int64_t work = kAtOnce * width.in * (depth.kernel + height.kernel + width.kernel) / 4;
     parallel_for_thread(
-        context, planes_ * depth.out * groups, work, [&](std::int64_t begin, std::int64_t end, int thread) {
+        context, planes * depth.out * groups, work, [&](std::int64_t begin, std::int64_t end, int thread) {
           float* const memory = static_cast<float*>(context.workspace) + thread * (kAtOnce * length_ + joined_);
           float* const joined = memory + kAtOnce * length_;
-          std::fill_n(memory, kAtOnce * length_, sums_ ? 0.0F : -std::numeric_limits<float>::infinity());
+          std::fill_n(memory, kAtOnce * length_, sums() ? 0.0F : -std::numeric_limits<float>::infinity());
           std::vector<const void*> taps(static_cast<std::size_t>(std::max(depth.kernel, height.kernel)));
           for (std::int64_t unit = begin; unit < end; ++unit) {
             const std::int64_t plane = unit / (depth.out * groups), od = unit / groups % depth.out;
             const std::int64_t first = unit % groups * kAtOnce, last = std::min(height.out, first + kAtOnce);
-            const Rows rows = joined_depths(x + plane * in_plane * size_, od, first, last, taps, joined);
+            const Rows rows = joined_depths(x + plane * in_plane * size(), od, first, last, taps, joined);
             for (std::int64_t oh = first; oh < last; ++oh) {
               std::size_t found = 0;
               for (std::int64_t k = height.first_tap(oh); k < height.last_tap(oh); ++k) {
                 taps[found++] = rows.at(oh * height.stride + k * height.dilation - height.pad);
               }
-              rows_->down(sums_, rows.type, taps.data(), static_cast<std::int64_t>(found), width.in,
+              loops->down(sums(), rows.type, taps.data(), static_cast<std::int64_t>(found), width.in,
                           memory + (oh - first) * length_ + width.pad);
             }
             for (std::int64_t oh = first; oh < last; ++oh) {
-              const float divisor = sums_ ? counted(kind_, depth, od) * counted(kind_, height, oh) : 1;
+              const float divisor = sums() ? counted(kind, depth, od) * counted(kind, height, oh) : 1;
               const std::int64_t row = plane * out_rows + od * height.out + oh;
-              rows_->along(sums_, memory + (oh - first) * length_, width.kernel, width.stride, width.dilation,
-                           divisors_.data(), divisor, width.out, type_, y + row * width.out * size_);
+              loops->along(sums(), memory + (oh - first) * length_, width.kernel, width.stride, width.dilation,
+                           divisors_.data(), divisor, width.out, type, y + row * width.out * size());
             }
           }
         });
@@ -121,42 +138,32 @@ class PlanePooling {
   // several are joined as one.
   Rows joined_depths(const std::byte* plane, std::int64_t od, std::int64_t first, std::int64_t last,
                      std::vector<const void*>& taps, float* joined) const {
-    const PoolAxis &depth = geometry_.axes[0], &height = geometry_.axes[1], &width = geometry_.axes[2];
-    const std::int64_t row = width.in * size_;
+    const PoolAxis &depth = geometry.axes[0], &height = geometry.axes[1], &width = geometry.axes[2];
+    const std::int64_t row = width.in * size();
     const auto at = [&](std::int64_t kd) {
       return plane + (od * depth.stride + kd * depth.dilation - depth.pad) * height.in * row;
     };
     const std::int64_t first_tap = depth.first_tap(od), count = depth.last_tap(od) - first_tap;
-    if (count == 1) return {at(first_tap), 0, row, type_};
+    if (count == 1) return {at(first_tap), 0, row, type};
     const std::int64_t begin = std::max<std::int64_t>(0, first * height.stride - height.pad);
     const std::int64_t end = std::min(height.in, (last - 1) * height.stride - height.pad + height.extent());
     for (std::int64_t k = 0; k < count; ++k) taps[static_cast<std::size_t>(k)] = at(first_tap + k) + begin * row;
-    rows_->down(sums_, type_, taps.data(), count, (end - begin) * width.in, joined);
+    loops->down(sums(), type, taps.data(), count, (end - begin) * width.in, joined);
     const auto bytes = width.in * static_cast<std::int64_t>(sizeof(float));
     return {reinterpret_cast<const std::byte*>(joined), begin, bytes, DataType::f32};
   }
 
-  const PlaneRows* rows_;
-  DataType type_;
-  std::int64_t size_;
-  PoolKind kind_;
-  bool sums_;
-  PoolGeometry geometry_;
-  std::int64_t planes_, length_ = 0;  // of a row, with what is before and behind it
-  std::int64_t joined_ = 0;           // elements of several depths' rows, joined
+  std::int64_t length_ = 0;  // of a row, with what is before and behind it
+  std::int64_t joined_ = 0;  // elements of several depths' rows, joined
   std::vector<float> divisors_;
 };
 
 // Planes whose rows fit into registers (PlaneRows::short_plane). Of a window that reaches beyond an edge a maximum
 // reads one of its own elements twice, a sum no row or a 0.
-class ShortPlanePooling {
+class ShortPlanePooling : Planes {
  public:
-  ShortPlanePooling(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry, DataType type,
-                    std::int64_t planes)
-      : rows_(&rows), sums_(kind != PoolKind::max), type_(type), planes_(planes) {
+  explicit ShortPlanePooling(const Planes& planes) : Planes(planes) {
     const auto& [depth, height, width] = geometry.axes;
-    in_bytes_ = depth.in * height.in * width.in * size_of(type);
-    out_bytes_ = depth.out * height.out * width.out * size_of(type);
     plane_ = {.down_taps = depth.kernel * height.kernel,
               .rows = depth.out * height.out,
               .width = width.in,
@@ -167,49 +174,46 @@ class ShortPlanePooling {
       for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
         for (std::int64_t kh = 0; kh < height.kernel; ++kh) {
           const std::int64_t d = place(depth, row / height.out, kd), h = place(height, row % height.out, kh);
-          const bool taken = !sums_ || (reads(depth, row / height.out, kd) && reads(height, row % height.out, kh));
+          const bool taken = !sums() || (reads(depth, row / height.out, kd) && reads(height, row % height.out, kh));
           down_.push_back(taken ? (d * height.in + h) * width.in : -1);
         }
       }
     }
-    along_.resize(static_cast<std::size_t>(width.kernel * rows.lanes));
+    along_.resize(static_cast<std::size_t>(width.kernel * loops->lanes));
     for (std::int64_t k = 0; k < width.kernel; ++k) {
       for (std::int64_t o = 0; o < width.out; ++o) {
-        const std::int64_t at = sums_ && !reads(width, o, k) ? width.in : place(width, o, k);
-        along_[static_cast<std::size_t>(k * rows.lanes + o)] = static_cast<std::int32_t>(at);
+        const std::int64_t at = sums() && !reads(width, o, k) ? width.in : place(width, o, k);
+        along_[static_cast<std::size_t>(k * loops->lanes + o)] = static_cast<std::int32_t>(at);
       }
     }
-    along_divisors_.assign(static_cast<std::size_t>(rows.lanes), 1);
+    along_divisors_.assign(static_cast<std::size_t>(loops->lanes), 1);
     for (std::int64_t o = 0; o < width.out; ++o) along_divisors_[static_cast<std::size_t>(o)] = counted(kind, width, o);
   }
 
-  static bool fits(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry) {
+  static bool fits(const Planes& planes) {
     constexpr std::int64_t kMostTaps = 1 << 14;
-    const auto& [depth, height, width] = geometry.axes;
-    const std::int64_t most = 2 * rows.lanes - (kind == PoolKind::max ? 0 : 1);  // with room for a 0
-    return width.in <= most && width.out <= rows.lanes &&
+    const auto& [depth, height, width] = planes.geometry.axes;
+    const std::int64_t lanes = planes.loops->lanes, most = 2 * lanes - (planes.sums() ? 1 : 0);  // with room for a 0
+    return width.in <= most && width.out <= lanes &&
            depth.out * height.out * depth.kernel * height.kernel <= kMostTaps && width.kernel <= kMostTaps;
   }
 
   void run(const std::byte* x, std::byte* y, const ExecContext& context) const {
-    const std::int64_t work = plane_.rows * (2 * plane_.down_taps + plane_.along_taps) * rows_->lanes / 4;
-    parallel_for(context, planes_, work, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t in_bytes = inputs() * size(), out_bytes = outputs() * size();
+    const std::int64_t work = plane_.rows * (2 * plane_.down_taps + plane_.along_taps) * loops->lanes / 4;
+    parallel_for(context, planes, work, [&](std::int64_t begin, std::int64_t end) {
       PlaneRows::ShortPlane plane = plane_;
       plane.down = down_.data();
       plane.along = along_.data();
       plane.down_divisors = down_divisors_.data();
       plane.along_divisors = along_divisors_.data();
       for (std::int64_t p = begin; p < end; ++p) {
-        rows_->short_plane(sums_, type_, plane, x + p * in_bytes_, y + p * out_bytes_);
+        loops->short_plane(sums(), type, plane, x + p * in_bytes, y + p * out_bytes);
       }
     });
   }
 
  private:
-  const PlaneRows* rows_;
-  bool sums_;
-  DataType type_;
-  std::int64_t planes_, in_bytes_ = 0, out_bytes_ = 0;
   PlaneRows::ShortPlane plane_ = {};
   std::vector<std::int64_t> down_;
   std::vector<std::int32_t> along_;
@@ -218,74 +222,53 @@ class ShortPlanePooling {
 
 // Planes of few outputs a row: where each output's taps lie is a table, as the same for all planes, of which some are
 // taken as one.
-class GatheredPooling {
+class GatheredPooling : Planes {
  public:
-  GatheredPooling(const PlaneRows& rows, PoolKind kind, const PoolGeometry& geometry, DataType type,
-                  std::int64_t planes)
-      : rows_(&rows), sums_(kind != PoolKind::max), type_(type), planes_(planes) {
+  explicit GatheredPooling(const Planes& planes) : Planes(planes) {
+    constexpr std::int64_t kOutputs = 128;
     const auto& [depth, height, width] = geometry.axes;
-    const std::int64_t in_plane = depth.in * height.in * width.in;
-    outputs_ = depth.out * height.out * width.out;
-    taps_ = taps_of(geometry);
-    together_ = planes_at_once(geometry);
-    in_bytes_ = in_plane * static_cast<std::int64_t>(size_of(type));
-    out_bytes_ = outputs_ * static_cast<std::int64_t>(size_of(type));
-    step_ = (together_ * outputs_ + rows.lanes - 1) / rows.lanes * rows.lanes;
-    index_.assign(static_cast<std::size_t>(taps_ * step_), -1);
+    together_ = std::max<std::int64_t>(1, kOutputs / outputs());
+    step_ = (together_ * outputs() + loops->lanes - 1) / loops->lanes * loops->lanes;
+    index_.assign(static_cast<std::size_t>(taps() * step_), -1);
     divisors_.assign(static_cast<std::size_t>(step_), 1);
-    for (std::int64_t o = 0; o < together_ * outputs_; ++o) {
+    for (std::int64_t o = 0; o < together_ * outputs(); ++o) {
       const std::int64_t ow = o % width.out, oh = o / width.out % height.out;
-      const std::int64_t od = o / (width.out * height.out) % depth.out, plane = o / outputs_;
+      const std::int64_t od = o / (width.out * height.out) % depth.out, plane = o / outputs();
       divisors_[static_cast<std::size_t>(o)] =
           counted(kind, depth, od) * counted(kind, height, oh) * counted(kind, width, ow);
-      for (std::int64_t tap = 0; tap < taps_; ++tap) {
+      for (std::int64_t tap = 0; tap < taps(); ++tap) {
         const std::int64_t kw = tap % width.kernel, kh = tap / width.kernel % height.kernel;
         const std::int64_t kd = tap / (width.kernel * height.kernel);
-        if (sums_ && !(reads(depth, od, kd) && reads(height, oh, kh) && reads(width, ow, kw))) continue;
+        if (sums() && !(reads(depth, od, kd) && reads(height, oh, kh) && reads(width, ow, kw))) continue;
         const std::int64_t row = place(depth, od, kd) * height.in + place(height, oh, kh);
         index_[static_cast<std::size_t>(tap * step_ + o)] =
-            static_cast<std::int32_t>(plane * in_plane + row * width.in + place(width, ow, kw));
+            static_cast<std::int32_t>(plane * inputs() + row * width.in + place(width, ow, kw));
       }
     }
   }
 
-  static bool fits(const PoolGeometry& geometry, DataType type) {
+  static bool fits(const Planes& planes) {
     constexpr std::int64_t kMostTaps = 1 << 14;
-    const auto& [depth, height, width] = geometry.axes;
-    const std::int64_t most = type == DataType::f32 ? 12 : 4;  // taps of a row of outputs
-    for (const PoolAxis& axis : geometry.axes) {
+    const std::int64_t most = planes.type == DataType::f32 ? 12 : 4;  // taps of a row of outputs
+    for (const PoolAxis& axis : planes.geometry.axes) {
       if (axis.kernel > most || axis.out > kMostTaps || axis.in > kMostTaps) return false;
     }
-    const std::int64_t taps = taps_of(geometry);
-    return width.out * taps <= most && height.out * depth.out * width.out * taps <= kMostTaps;
+    return planes.geometry.axes[2].out * planes.taps() <= most && planes.outputs() * planes.taps() <= kMostTaps;
   }
 
   void run(const std::byte* x, std::byte* y, const ExecContext& context) const {
-    const std::int64_t groups = (planes_ + together_ - 1) / together_;
-    parallel_for(context, groups, together_ * outputs_ * taps_, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t groups = (planes + together_ - 1) / together_;
+    parallel_for(context, groups, together_ * outputs() * taps(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t group = begin; group < end; ++group) {
-        const std::int64_t first = group * together_, count = std::min(together_, planes_ - first) * outputs_;
-        rows_->gathered(sums_, type_, x + first * in_bytes_, index_.data(), taps_, step_, divisors_.data(), count,
-                        y + first * out_bytes_);
+        const std::int64_t first = group * together_, count = std::min(together_, planes - first) * outputs();
+        loops->gathered(sums(), type, x + first * inputs() * size(), index_.data(), taps(), step_, divisors_.data(),
+                        count, y + first * outputs() * size());
       }
     });
   }
 
  private:
-  static std::int64_t taps_of(const PoolGeometry& geometry) {
-    return geometry.axes[0].kernel * geometry.axes[1].kernel * geometry.axes[2].kernel;
-  }
-  static std::int64_t planes_at_once(const PoolGeometry& geometry) {
-    constexpr std::int64_t kOutputs = 128;
-    std::int64_t outputs = 1;
-    for (const PoolAxis& axis : geometry.axes) outputs *= axis.out;
-    return std::max<std::int64_t>(1, kOutputs / outputs);
-  }
-
-  const PlaneRows* rows_;
-  bool sums_;
-  DataType type_;
-  std::int64_t planes_, outputs_ = 0, taps_ = 0, together_ = 1, in_bytes_ = 0, out_bytes_ = 0, step_ = 0;
+  std::int64_t together_ = 1, step_ = 0;
   std::vector<std::int32_t> index_;
   std::vector<float> divisors_;
 };
@@ -316,15 +299,10 @@ std::unique_ptr<OpPlan> plane_pooling(const NodeDesc& node, PoolKind kind, const
     for (int d = 2; d < x.rank(); ++d) steps[d] *= given.axes[3 - given.spatial_dims + d - 2].stride;
     return plan_of_copy(node, StridedCopy(size_of(x.type), y.dims, steps, y.strides));
   }
-  const PoolGeometry geometry = longest_rows(given);
-  const std::int64_t planes = x.dims[0] * x.dims[1];
-  if (GatheredPooling::fits(geometry, x.type)) {
-    return plan_of(node, GatheredPooling(*rows, kind, geometry, x.type, planes), 0);
-  }
-  if (ShortPlanePooling::fits(*rows, kind, geometry)) {
-    return plan_of(node, ShortPlanePooling(*rows, kind, geometry, x.type, planes), 0);
-  }
-  PlanePooling pooling(*rows, kind, geometry, x.type, planes);
+  const Planes planes{rows, kind, longest_rows(given), x.type, x.dims[0] * x.dims[1]};
+  if (GatheredPooling::fits(planes)) return plan_of(node, GatheredPooling(planes), 0);
+  if (ShortPlanePooling::fits(planes)) return plan_of(node, ShortPlanePooling(planes), 0);
+  PlanePooling pooling(planes);
   const std::size_t workspace_bytes = pooling.workspace_bytes(request.threads);
   return plan_of(node, std::move(pooling), workspace_bytes);
 }
