@@ -53,7 +53,20 @@ OPERATIONS = {"Exp": 17, "Tanh": 26, "Sigmoid": 26, "Erf": 26, "Gelu": 30, "Soft
               "Cos": 28, "Log": 28, "Softmax": 27, "LogSoftmax": 27, "ReduceLogSumExp": 22, "Pow": 45, "Sqrt": 20, "GridSample": 60,
               "LpNormalization": 12, "LayerNormalization": 16, "InstanceNormalization": 16, "Hardmax": 6, "ArgMax": 6}
 VECTOR, AT_ONCE = 16, 4
-REASONS = (  # why forms take more than MOST_FLOORS: the first pattern that fits
+REASONS = (  # why forms take more than MOST_FLOORS, or longer than ONNX Runtime: the first pattern that fits
+    ("Sigmoid/*", "an exponential, right to the last digits where the result is near 0; ONNX Runtime's rational is right to 1e-7 of 1"),
+    ("Tanh/*/bf16", "compared with f32's time: elements are rounded to bf16, which takes as long as the function"),
+    ("Soft*/*", "exponentials, of which those below the least normal number are 0"),
+    ("Log*/*", "exponentials and a logarithm a line"),
+    ("Cast/*", "one conversion an element, where AVX2 has no vectors for it"),
+    ("IsNaN/*", "two steps by blocks, one of which is in the first cache"),
+    ("*Max*/u8", "bytes are compared a run of outputs with the same taps at a time, whose taps are found for each"),
+    ("Reduce*/bf16", "compared with f32's time: halves are widened first"),
+    ("Reduce*/s32", "rows that lie apart are read as they lie, 64 bits a fold"),
+    ("*/bf16", "compared with f32's time: elements are widened, and rounded to bf16"),
+    ("MatMul/*", "oneDNN's product, or panels, whose kernels for AVX2 reach 0.8 of the multipliers' rate; halves are widened before it"),
+    ("AveragePool/*", "a run of outputs with the same taps at a time, whose taps are found for each"),
+    ("MaxPool/*", "a run of outputs with the same taps at a time, whose taps are found for each"),
     ("TopK/*", "each element finds its place among the best before it, of many lines at once"),
     ("Gather/*", "indices decide where elements are read: an address an element"),
     ("GatherElements/*", "indices decide where elements are read: an address an element"),
@@ -388,6 +401,8 @@ def main():
               f"{row['onnxruntime_us']:9.1f} us  {row.get('over_floor', 0):6.2f} floors{'  OUTPUTS DIFFER' if row.get('differ') else ''}")
     low = [row for row in rows if row["onnxruntime_over_convoy"] < LEAST_RATIO]
     far = [row for row in rows if row.get("over_floor", 0) > MOST_FLOORS]
+    for row in low:
+        row["reason"] = reason_of(row["form"])
     for row in sorted(far, key=lambda row: -row["over_floor"]):
         row["reason"] = reason_of(row["form"])
         print(f"{row['form']:56} {row['over_floor']:6.2f} floors: {row['reason']}")
