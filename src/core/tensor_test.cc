@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "convoy/host_tensor.h"
+#include "core/pixel_stride.h"
 #include "core/testing/random_problem.h"
 
 namespace convoy {
@@ -270,6 +271,29 @@ TEST(HostTensor, AllocatesAlignedAndFailsWithReason) {
   EXPECT_FALSE(converted(*tensor, TensorDesc::packed(DataType::f32, {5, 3})).ok());
   EXPECT_EQ(allocate_aligned(SIZE_MAX), nullptr);
   EXPECT_NE(allocate_aligned(0), nullptr);
+}
+
+// A slice of the channels of a channels-last tensor is one with gaps, whatever its sizes.
+TEST(PixelStride, IsThatOfTheWholeForASliceOfItsChannels) {
+  Random random(5);
+  for (int i = 0; i < 200; ++i) {
+    const Dims dims = random_dims(random, uniform(random, 3, 5));
+    TensorDesc slice = TensorDesc::packed(DataType::f16, dims, Layout::nhwc);
+    EXPECT_EQ(pixel_stride(slice), dims[1]) << to_string(dims);
+    Dims whole = dims;
+    whole[1] += uniform(random, 1, 9);
+    slice.strides = TensorDesc::packed(DataType::f16, whole, Layout::nhwc).strides;
+    const bool one_pixel = slice.elements() == dims[1];
+    EXPECT_EQ(pixel_stride(slice), one_pixel ? dims[1] : whole[1]) << to_string(dims);
+    if (one_pixel) continue;
+    const bool alike = dims[1] == 1 || slice.elements() == dims[0] * dims[1];
+    EXPECT_EQ(pixel_stride(slice.with_layout(Layout::nchw)).has_value(), alike) << to_string(dims);
+  }
+  TensorDesc rows = TensorDesc::packed(DataType::f16, {2, 8, 4, 4}, Layout::nhwc);
+  rows.strides[2] += 8;  // room behind each row
+  EXPECT_EQ(pixel_stride(rows), std::nullopt);
+  EXPECT_EQ(pixel_stride(TensorDesc::packed(DataType::f16, {4, 8})), std::nullopt);
+  EXPECT_EQ(pixel_stride(TensorDesc::packed(DataType::f16, {2, 8, 4, 4}, Layout::nchw8c)), std::nullopt);
 }
 
 }  // namespace

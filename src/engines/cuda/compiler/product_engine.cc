@@ -6,6 +6,7 @@
 
 #include "core/notes.h"
 #include "core/padding.h"
+#include "core/pixel_stride.h"
 
 namespace convoy::cuda {
 namespace {
@@ -41,6 +42,22 @@ std::optional<Refusal> refuse_windows(const ConvProblem& problem) {
   return std::nullopt;
 }
 
+std::optional<Refusal> refuse_placements(const ConvProblem& problem, std::int64_t multiple) {
+  for (const auto& [name, desc] : {std::pair("x", &problem.x), std::pair("y", &problem.y)}) {
+    const std::optional<std::int64_t> stride = pixel_stride(*desc);
+    if (!stride) {
+      return Refusal{RefusalCode::layout,
+                     fmt::format("{}: this engine takes channels last, pixels one after another", name)};
+    }
+    if (*stride % multiple != 0) {
+      return Refusal{RefusalCode::layout,
+                     fmt::format("{}: {} elements from a pixel to the next: this engine takes multiples of {}", name,
+                                 *stride, multiple)};
+    }
+  }
+  return std::nullopt;
+}
+
 KnobValues configuration_of(const ProductTile& tile) {
   KnobValues values{{"columns", tile.n}, {"rows", tile.m}};
   if (tile.splits > 1) values.push_back({"splits", tile.splits});
@@ -69,7 +86,7 @@ std::vector<ProductTile> ProductEngine::tiles(const ConvProblem& problem, const 
     const bool fits =
         shared_bytes(problem, tile) <= device.shared_bytes_per_block && (tile.splits == 1 || device.architecture >= 90);
     const bool wasted = tile.n > 32 && tile.n >= 2 * all_columns;
-    if (fits && !wasted) ranked.emplace_back(seconds(problem, tile, device), tile);
+    if (fits && !wasted && takes(problem, tile)) ranked.emplace_back(seconds(problem, tile, device), tile);
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<ProductTile> tiles;

@@ -30,6 +30,10 @@ std::array<std::int64_t, 3> three(const Dims& dims, std::size_t from, std::int64
 // as dgrad's stride.
 std::optional<Refusal> refuse_windows(const ConvProblem& problem);
 
+// A refusal of activations that aren't channels last with pixels at one distance (core/pixel_stride.h), a multiple of
+// so many elements.
+std::optional<Refusal> refuse_placements(const ConvProblem& problem, std::int64_t multiple);
+
 class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames, public HasKernels {
  public:
   const EngineInfo& info() const final { return info_; }
@@ -63,6 +67,7 @@ class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames
   // A refusal of what only this engine doesn't compute; no tensor is empty.
   virtual std::optional<Refusal> check_problem(const ConvProblem& problem) const = 0;
   virtual std::int64_t columns(const ConvProblem& problem) const = 0;  // of the result
+  virtual bool takes(const ConvProblem&, const ProductTile&) const { return true; }
   virtual std::int64_t shared_bytes(const ConvProblem& problem, const ProductTile& tile) const = 0;
   virtual double seconds(const ConvProblem& problem, const ProductTile& tile, const CudaDevice& device) const = 0;
   ProductTile tile_for(const ConvProblem& problem, const KnobValues& values, const PlanRequest& request) const;

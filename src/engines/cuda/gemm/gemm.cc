@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/pixel_stride.h"
 #include "device/cuda/rates.h"
 #include "engines/cuda/compiler/constants.h"
 
@@ -38,14 +39,29 @@ constexpr std::int64_t kMostStages = 8, kMostBiasBytes = 16 << 10;
 // image cuda.pointwise's small tiles are faster (an H200; MobileNetV2 took 0.229 ms where they take 0.188).
 constexpr double kLeastSeconds = 3.4e-6, kStepSeconds = 0.15e-6;
 
-// out[m][n] = sum of in[m][k] * w[n][k].
+// out[m][n] = sum of in[m][k] * w[n][k]; of dgrad w[k][n], the columns n taps and channels.
 struct GemmShape {
   std::int64_t m, n, k;
+  bool scatters;                             // dgrad
+  std::int64_t channels;                     // of out
+  std::array<std::int64_t, 3> pixels, taps;  // of in, of dgrad's filters; D, H, W
 };
 
 GemmShape gemm_shape(const ConvProblem& problem) {
-  return {problem.y.elements() / problem.out_channels(), problem.out_channels(), problem.in_channels()};
+  const bool scatters = problem.pass == Pass::dgrad;
+  const std::int64_t channels = problem.out().dims[1];
+  const auto taps = three(problem.w.dims, 2);
+  return {problem.y.elements() / problem.out_channels(),
+          channels * taps[0] * taps[1] * taps[2],
+          scatters ? problem.out_channels() : problem.in_channels(),
+          scatters,
+          channels,
+          three(problem.y.dims, 2),
+          taps};
 }
+
+// Neighbouring pixels of in that a box of dgrad's out has: none of them in another row.
+std::int64_t box_pixels(const GemmShape& shape) { return shape.pixels[2] % 16 == 0 ? 16 : 8; }
 
 std::int64_t depth_of(const GemmShape& shape) { return shape.k <= 16 ? 16 : shape.k <= 32 ? 32 : 64; }
 
@@ -66,6 +82,7 @@ GemmCut cut_of(const GemmShape& shape, const ProductTile& tile, const CudaDevice
   const std::int64_t tiles = cut.blocks_m * cut.blocks_n;
   // A box may reach beyond the last column of out, but not into another tile's.
   cut.out_columns = tile.n % 64 == 0 || (cut.blocks_n == 1 && tile.n >= 48) ? 64 : tile.n % 32 == 0 ? 32 : 16;
+  while (shape.scatters && shape.channels % cut.out_columns != 0) cut.out_columns /= 2;  // a box is of one tap
   const std::int64_t out = tile.m * round_up(tile.n, cut.out_columns) * 2;
   const auto fits = [&](bool resident) {
     const std::int64_t w = 2 * tile.n * depth, bias = 4 * tile.n * (resident ? 1 : cut.blocks_n);
@@ -88,6 +105,7 @@ GemmCut cut_of(const GemmShape& shape, const ProductTile& tile, const CudaDevice
 // What the kernel's parameter of sizes is.
 struct GemmSizes {
   int m, n, steps, blocks_n, tiles, stages;
+  int channels, height, width, taps[3];
 };
 
 // Thousandths of a cycle that an output takes in the epilogue. Measured without activation, of GELU and of SiLU, for
@@ -117,22 +135,42 @@ double epilogue_of(const ConvProblem& problem, const ProductTile& tile) {
 class GemmEngine final : public ProductEngine {
  public:
   GemmEngine()
-      : ProductEngine("cuda.gemm",
-                      "filters of 1x1 on Hopper's tensor cores, tensors copied by its copy engine; f16, bf16; NHWC",
-                      kTiles) {
-    info_.passes = {Pass::fprop};
-    info_.layouts = {{Layout::nhwc, Layout::nhwc}};
+      : ProductEngine(
+            "cuda.gemm",
+            "filters of 1x1, and dgrad with filters as large as their stride, on Hopper's tensor cores, tensors "
+            "copied by its copy engine; f16, bf16; NHWC",
+            kTiles) {
+    info_.passes = {Pass::fprop, Pass::dgrad};
+    info_.layouts = {{Layout::strided, Layout::strided}};
     info_.min_architecture = 90;
-    info_.strided = false;
   }
 
   std::optional<Refusal> check_problem(const ConvProblem& problem) const override {
     if (auto refusal = refuse_windows(problem)) return refusal;
     const GemmShape shape = gemm_shape(problem);
+    const auto is_one = [](std::int64_t value) { return value == 1; };
+    if (!shape.scatters && !std::ranges::all_of(problem.stride, is_one)) {
+      return Refusal{RefusalCode::stride,
+                     fmt::format("stride={}: this engine takes none in fprop", to_string(problem.stride))};
+    }
+    for (std::size_t i = 0; shape.scatters && i < problem.stride.size(); ++i) {
+      const std::int64_t large = problem.y.dims[2 + i] * problem.stride[i];
+      if (problem.x.dims[2 + i] == large) continue;
+      return Refusal{RefusalCode::size, fmt::format("x.dims[{}]={}: this engine takes y's times the stride, {}", 2 + i,
+                                                    problem.x.dims[2 + i], large)};
+    }
+    if (shape.scatters && (shape.channels % 16 != 0 || shape.pixels[2] % 8 != 0)) {
+      return Refusal{
+          RefusalCode::channels,
+          fmt::format("x.dims={}, y.dims={}: this engine takes multiples of 16 channels of x, and of 8 pixels of "
+                      "y's rows, in dgrad",
+                      to_string(problem.x.dims), to_string(problem.y.dims))};
+    }
     if (shape.k % 8 != 0 || shape.n % 8 != 0) {
       return Refusal{RefusalCode::channels,
                      fmt::format("w.dims={}: this engine takes multiples of 8 channels", to_string(problem.w.dims))};
     }
+    if (auto refusal = refuse_placements(problem, 8)) return refusal;
     if (problem.beta != 0 && problem.epilogue.gamma != 0) {
       return Refusal{RefusalCode::epilogue, fmt::format("beta={} and gamma={}: this engine adds one of both tensors",
                                                         problem.beta, problem.epilogue.gamma)};
@@ -154,6 +192,7 @@ class GemmEngine final : public ProductEngine {
     constants.enumerations().element(problem.y.type);
     constants.define("TILE_N", tile.n).set("TILE_M", tile.m).set("TILE_K", depth).set("OUT_COLUMNS", cut.out_columns);
     constants.set("MIN_BLOCKS", tile.blocks).set("RESIDENT", cut.resident);
+    constants.set("SCATTERS", shape.scatters).set("BOX_PIXELS", shape.scatters ? box_pixels(shape) : 16);
     constants.epilogue(problem);
 
     KernelLaunch launch{{"gemm.cu", constants.text(), device.architecture}, "gemm", {}};
@@ -161,28 +200,47 @@ class GemmEngine final : public ProductEngine {
     launch.shape.block.x = static_cast<unsigned>(32 * (tile.warps_m + 1));
     launch.shape.dynamic_shared_bytes = static_cast<int>(cut.shared_bytes);
     launch.shape.overlapped = true;
-    const GemmSizes sizes = {static_cast<int>(shape.m),
-                             static_cast<int>(shape.n),
-                             static_cast<int>(cut.steps),
-                             static_cast<int>(cut.blocks_n),
-                             static_cast<int>(cut.blocks_m * cut.blocks_n),
-                             static_cast<int>(cut.stages)};
-    const auto box = [&](KernelTensor tensor, std::int64_t rows, std::int64_t columns, std::int64_t box_rows,
-                         std::int64_t box_columns) {
-      return KernelBox{tensor, problem.y.type, {columns, rows}, {columns}, {box_columns, box_rows}};
+    const GemmSizes sizes = {
+        static_cast<int>(shape.m),
+        static_cast<int>(shape.n),
+        static_cast<int>(cut.steps),
+        static_cast<int>(cut.blocks_n),
+        static_cast<int>(cut.blocks_m * cut.blocks_n),
+        static_cast<int>(cut.stages),
+        static_cast<int>(shape.channels),
+        static_cast<int>(shape.pixels[1]),
+        static_cast<int>(shape.pixels[2]),
+        {static_cast<int>(shape.taps[0]), static_cast<int>(shape.taps[1]), static_cast<int>(shape.taps[2])}};
+    const DataType type = problem.y.type;
+    const TensorDesc& in = shape.scatters ? problem.y : problem.x;
+    const std::int64_t pixel = *pixel_stride(problem.out()), in_pixel = *pixel_stride(in);
+    const KernelBox w = shape.scatters
+                            ? KernelBox{KernelTensor::w, type, {shape.n, shape.k}, {shape.n}, {64, depth}}
+                            : KernelBox{KernelTensor::w, type, {shape.k, shape.n}, {shape.k}, {depth, tile.n}};
+    const auto out = [&](KernelTensor tensor) {
+      if (!shape.scatters) return KernelBox{tensor, type, {shape.n, shape.m}, {pixel}, {cut.out_columns, 16}};
+      // Channels, taps along the width, in's pixels of a row, out's rows.
+      const std::int64_t taps = shape.taps[2], width = shape.pixels[2];
+      const std::int64_t rows = shape.m / width * shape.taps[0] * shape.taps[1];
+      return KernelBox{tensor,
+                       type,
+                       {shape.channels, taps, width, rows},
+                       {pixel, taps * pixel, taps * width * pixel},
+                       {cut.out_columns, 1, box_pixels(shape), 1}};
     };
-    const KernelTensor added = problem.epilogue.gamma != 0 ? KernelTensor::z : KernelTensor::out;
-    return {
-        {std::move(launch)},
-        0,
-        bytes_of(sizes),
-        {box(KernelTensor::in, shape.m, shape.k, tile.m, depth), box(KernelTensor::w, shape.n, shape.k, tile.n, depth),
-         box(KernelTensor::out, shape.m, shape.n, 16, cut.out_columns),
-         box(added, shape.m, shape.n, 16, cut.out_columns)}};
+    return {{std::move(launch)},
+            0,
+            bytes_of(sizes),
+            {KernelBox{KernelTensor::in, type, {shape.k, shape.m}, {in_pixel}, {depth, tile.m}}, w,
+             out(KernelTensor::out), out(problem.epilogue.gamma != 0 ? KernelTensor::z : KernelTensor::out)}};
   }
 
  private:
-  std::int64_t columns(const ConvProblem& problem) const override { return problem.out_channels(); }
+  std::int64_t columns(const ConvProblem& problem) const override { return gemm_shape(problem).n; }
+  // dgrad's filters come in boxes of 64 columns.
+  bool takes(const ConvProblem& problem, const ProductTile& tile) const override {
+    return problem.pass == Pass::fprop || tile.n % 64 == 0;
+  }
   std::int64_t shared_bytes(const ConvProblem& problem, const ProductTile& tile) const override {
     // With as many multiprocessors as there are tiles: w's rows don't stay, which takes the least.
     return cut_of(gemm_shape(problem), tile, CudaDevice{}, true).shared_bytes;

@@ -1,5 +1,6 @@
 // A matrix product by wgmma, of 16-bit channels-last tensors: out[m][n] = sum of in[m][k] * w[n][k], fprop with filters
-// of 1x1. A block goes through tiles of TILE_M x TILE_N of out, one after another. Its last warp has the copy engine
+// of 1x1. With SCATTERS it is dgrad with filters as large as their stride: w is [k][n], the columns n taps and channels,
+// and a box of a tap's channels is stored where its pixels lie in out, one a stride from the next. A block goes through tiles of TILE_M x TILE_N of out, one after another. Its last warp has the copy engine
 // bring in's tiles of TILE_K terms into a ring of stages, ahead of the tile that is computed, so that memory never
 // waits for the epilogue. Each other warpgroup multiplies 64 rows. With RESIDENT the block's rows of w stay in shared
 // memory and all of its tiles have the same columns; otherwise w's tiles come beside in's. A warp has 16 rows of the
@@ -23,6 +24,8 @@ struct Sizes {
   int blocks_n;  // tiles of n
   int tiles;
   int stages;  // of the ring
+  // With SCATTERS: channels of out, in's pixels, the filters' taps along D, H, W.
+  int channels, height, width, taps[3];
 };
 
 namespace {
@@ -35,7 +38,33 @@ constexpr bool adds = BETA != 0.0f || GAMMA != 0.0f;
 constexpr int boxes = (TILE_N + OUT_COLUMNS - 1) / OUT_COLUMNS, box_row_bytes = 2 * OUT_COLUMNS;
 constexpr int box_bytes = 16 * box_row_bytes, warp_bytes = boxes * box_bytes;
 constexpr int out_bytes = 4 * groups * warp_bytes;
-static_assert(TILE_N % 16 == 0 && TILE_M % 64 == 0, "no whole products");
+static_assert(TILE_N % 16 == 0 && TILE_M % 64 == 0 && (!SCATTERS || TILE_N % 64 == 0), "no whole products");
+
+// A tile of w: rows of n, or with SCATTERS of k, 64 columns behind each other.
+__device__ __forceinline__ void load_w(unsigned to, const TensorMap* w, unsigned barrier, int step, int n0) {
+  if constexpr (!SCATTERS) {
+    tma_load(to, w, barrier, step * TILE_K, n0);
+  } else {
+#pragma unroll
+    for (int n = 0; n < TILE_N; n += 64) tma_load(to + n * row_bytes, w, barrier, n0 + n, step * TILE_K);
+  }
+}
+
+// Calls each(bytes, c, tap, pixel, row) for the boxes of BOX_PIXELS pixels in out that those of 16 rows from m on and
+// OUT_COLUMNS columns from n on are, `bytes` behind the first. Beyond the last column they lie outside of out.
+template <class Each>
+__device__ __forceinline__ void scattered(int m, int n, const Sizes& sizes, const Each& each) {
+  const int tap = n / sizes.channels, c = n % sizes.channels;
+  const int tap_w = tap % sizes.taps[2], tap_h = tap / sizes.taps[2] % sizes.taps[1];
+  const int tap_d = tap / sizes.taps[2] / sizes.taps[1];
+#pragma unroll
+  for (int i = 0; i < 16; i += BOX_PIXELS) {
+    const int row = (m + i) / sizes.width, depth = row / sizes.height, h = row % sizes.height;
+    const int pixel = n < sizes.n ? (m + i) % sizes.width : sizes.width;
+    each(i * box_row_bytes, c, tap_w, pixel,
+         ((depth * sizes.taps[0] + tap_d) * sizes.height + h) * sizes.taps[1] + tap_h);
+  }
+}
 
 // A stage of the ring, and the parity of the phase that its barriers are in.
 struct Place {
@@ -77,7 +106,8 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
   if constexpr (BIAS) {
     const int count = RESIDENT ? TILE_N : sizes.blocks_n * TILE_N;
     for (int i = static_cast<int>(threadIdx.x); i < count; i += multipliers + 32) {
-      biases[i] = first + i < sizes.n ? bias_of<ELEMENT>(args, first + i) : 0.0f;
+      const int n = first + i;
+      biases[i] = n < sizes.n ? bias_of<ELEMENT>(args, SCATTERS ? n % sizes.channels : n) : 0.0f;
     }
   }
   __syncthreads();
@@ -85,8 +115,7 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
   if (warp == 4 * groups) {
     if (RESIDENT && lane == 0) {
       mbarrier_arrive_expect_tx(w_here, sizes.steps * w_bytes);
-      for (int step = 0; step < sizes.steps; ++step)
-        tma_load(resident + step * w_bytes, &w, w_here, step * TILE_K, first);
+      for (int step = 0; step < sizes.steps; ++step) load_w(resident + step * w_bytes, &w, w_here, step, first);
     }
     Place at;
     for (int tile = static_cast<int>(blockIdx.x); tile < sizes.tiles; tile += static_cast<int>(gridDim.x)) {
@@ -97,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
         mbarrier_arrive_expect_tx(full(at.stage), stage_bytes);
         const unsigned to = ring + at.stage * stage_bytes;
         tma_load(to, &in, full(at.stage), step * TILE_K, m0);
-        if constexpr (!RESIDENT) tma_load(to + in_bytes, &w, full(at.stage), step * TILE_K, n0);
+        if constexpr (!RESIDENT) load_w(to + in_bytes, &w, full(at.stage), step, n0);
       }
     }
     return;
@@ -117,8 +146,16 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
       if (lane == 0) {
         cp_async_bulk_wait_read<0>();
         mbarrier_arrive_expect_tx(added_here, warp_bytes);
-        for (int box = 0; box < boxes; ++box)
-          tma_load(own + box * box_bytes, &added, added_here, n0 + box * OUT_COLUMNS, m0);
+        for (int box = 0; box < boxes; ++box) {
+          const unsigned to = own + box * box_bytes;
+          if constexpr (SCATTERS) {
+            scattered(m0, n0 + box * OUT_COLUMNS, sizes, [&](int bytes, int c, int tap, int pixel, int row) {
+              tma_load(to + bytes, &added, added_here, c, tap, pixel, row);
+            });
+          } else {
+            tma_load(to, &added, added_here, n0 + box * OUT_COLUMNS, m0);
+          }
+        }
       }
     }
     float sums[TILE_N / 2];
@@ -130,8 +167,14 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < row_bytes; k += 32) {
-        wgmma<ELEMENT>(sums, wgmma_descriptor<row_bytes>(left + k, 0, 8 * row_bytes),
-                       wgmma_descriptor<row_bytes>(right + k, 0, 8 * row_bytes), step > 0 || k > 0);
+        const auto rows = wgmma_descriptor<row_bytes>(left + k, 0, 8 * row_bytes);
+        if constexpr (SCATTERS) {
+          const auto columns = wgmma_descriptor<128>(right + k / 2 * 128, TILE_K * 128, 8 * 128);
+          wgmma<ELEMENT, false, true>(sums, rows, columns, step > 0 || k > 0);
+        } else {
+          const auto columns = wgmma_descriptor<row_bytes>(right + k, 0, 8 * row_bytes);
+          wgmma<ELEMENT>(sums, rows, columns, step > 0 || k > 0);
+        }
       }
       wgmma_commit();
       if (step > 0) {
@@ -171,7 +214,8 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
             float v[2] = {sums[i], sums[i + 1]};
             Beside<ELEMENT, 2> both;
             both.prior = both.z = beside[2 * half + lower];
-            epilogue<ELEMENT, 2>(v, both, bias, n0 + column < sizes.n ? n0 + column : 0, args);
+            const int n = n0 + column < sizes.n ? n0 + column : 0;
+            epilogue<ELEMENT, 2>(v, both, bias, SCATTERS ? n % sizes.channels : n, args);
             words[2 * half + lower] = pack_halves<ELEMENT>(v[0], v[1]);
           }
         }
@@ -180,7 +224,14 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
       fence_proxy_async();
       __syncwarp();
       if (lane == 0) {
-        tma_store(&out, own + box * box_bytes, n0 + box * OUT_COLUMNS, m0);
+        const unsigned from = own + box * box_bytes;
+        if constexpr (SCATTERS) {
+          scattered(m0, n0 + box * OUT_COLUMNS, sizes, [&](int bytes, int c, int tap, int pixel, int row) {
+            tma_store(&out, from + bytes, c, tap, pixel, row);
+          });
+        } else {
+          tma_store(&out, from, n0 + box * OUT_COLUMNS, m0);
+        }
         cp_async_bulk_commit();
       }
     }

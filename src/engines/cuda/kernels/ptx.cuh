@@ -276,6 +276,12 @@ __device__ __forceinline__ void tma_store(const void* map, unsigned from, int c0
                "r"(c0), "r"(c1)
                : "memory");
 }
+__device__ __forceinline__ void tma_store(const void* map, unsigned from, int c0, int c1, int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+      "r"(from), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
 __device__ __forceinline__ void prefetch_tensormap(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
