@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdint>
 #include <future>
 #include <map>
 #include <memory>
@@ -45,28 +46,33 @@ bool is_minimal(const NvrtcApi& api) { return api.version >= kKnowsBoth; }
 
 enum class Need { now, later };
 
-// Whose source NVRTC parses: what is needed now in whatever order NVRTC takes it, what is needed later alone, and when
-// nothing else is to be parsed.
+// Whose source NVRTC parses: what is needed now in whatever order NVRTC takes it, what is needed later one after
+// another, and when nothing else is to be parsed.
 class Parsing {
  public:
-  // False: a stop was asked for.
+  // False: a stop was asked for, which all that is needed later obeys.
   bool begin(Need need, const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    if (need == Need::later && !changed_.wait(lock, stop, [&] { return now_ == 0 && later_ == 0; })) return false;
-    ++count(need);
-    return true;
+    if (need == Need::now) {
+      ++now_;
+      return true;
+    }
+    return changed_.wait(lock, stop, [&, turn = turns_++] { return now_ == 0 && turn == turn_; });
   }
   void end(Need need) {
     const std::lock_guard lock(mutex_);
-    --count(need);
+    if (need == Need::now) {
+      --now_;
+    } else {
+      ++turn_;
+    }
     changed_.notify_all();
   }
 
  private:
-  int& count(Need need) { return need == Need::now ? now_ : later_; }
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  int now_ = 0, later_ = 0;
+  std::int64_t now_ = 0, turns_ = 0, turn_ = 0;
 };
 
 Parsing& parsing() {

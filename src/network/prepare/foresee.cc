@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -19,17 +22,18 @@ namespace {
 
 constexpr std::array<std::int64_t, 4> kUsualBatches{32, 1, 8, 128};
 
-// Of the convolutions at home.
-Compilations compilations_of(const Assignment& assignment, const PrepareSettings& settings, const Chooser& chooser) {
+// Of the convolutions at home, in their order: first layers take longest.
+std::vector<CompilationJob> compilations_of(const Assignment& assignment, const PrepareSettings& settings,
+                                            const Chooser& chooser) {
   const PlanRequest& request = chooser.places()[static_cast<std::size_t>(chooser.home())].request;
-  Compilations all;
+  std::vector<CompilationJob> all;
   for (const NodeAssignment& node : assignment.nodes) {
     if (node.place != chooser.home()) continue;
     const Candidate& candidate = node.selection.candidate;
     for (const Engine* engine : settings.engines) {
       if (engine->info().name != candidate.engine) continue;
       if (const auto* const compiles = dynamic_cast<const CompilesAhead*>(engine)) {
-        all.merge(compiles->compilations(node.problem, candidate.knobs, request));
+        std::ranges::move(compiles->compilations(node.problem, candidate.knobs, request), std::back_inserter(all));
       }
     }
   }
@@ -56,10 +60,10 @@ void foresee_batches(const Graph& graph, const Assignment& own, PrepareSettings 
   settings.team = make_cpu_team(1);
   settings.candidates = {};
   settings.progress = {};
-  Compilations known;
+  std::set<std::string> known;
   {
     const Chooser chooser(settings.options, {}, {}, settings.engines, settings.places);
-    known = compilations_of(own, settings, chooser);
+    for (CompilationJob& each : compilations_of(own, settings, chooser)) known.insert(std::move(each.what));
   }
   if (known.empty()) return;
   for (const std::int64_t images : kUsualBatches) {
@@ -72,9 +76,9 @@ void foresee_batches(const Graph& graph, const Assignment& own, PrepareSettings 
     const auto decided = decide(std::move(improved->graph), improved->header, chooser);
     if (!decided.ok()) continue;
     int kernels = 0;
-    for (auto& [what, job] : compilations_of(decided->assignment, settings, chooser)) {
-      if (!known.emplace(what, job).second) continue;
-      add(std::move(job));
+    for (CompilationJob& each : compilations_of(decided->assignment, settings, chooser)) {
+      if (!known.insert(std::move(each.what)).second) continue;
+      add(std::move(each.job));
       ++kernels;
     }
     log(LogLevel::info, "foresee",

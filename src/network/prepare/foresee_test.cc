@@ -18,7 +18,8 @@ struct CompiledEngine : testing_support::StreamEngine, CompilesAhead {
   double predict_seconds(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
     return problem.x.dims[0] >= least ? 1e-6 / static_cast<double>(1 + least) : 1e-3;
   }
-  Compilations compilations(const ConvProblem& problem, const KnobValues&, const PlanRequest&) const override {
+  std::vector<CompilationJob> compilations(const ConvProblem& problem, const KnobValues&,
+                                           const PlanRequest&) const override {
     const std::string text = info().name + " " + print(problem);
     if (kept.contains(text)) return {};
     return {{text, [this, text](const std::stop_token&) { kept.insert(text); }}};

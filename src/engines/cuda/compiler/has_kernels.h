@@ -11,8 +11,8 @@ class HasKernels : public CompilesAhead {
   // What plan() compiles and launches.
   virtual PlannedKernels kernels(const ConvProblem& problem, const KnobValues& knobs,
                                  const PlanRequest& request) const = 0;
-  Compilations compilations(const ConvProblem& problem, const KnobValues& knobs,
-                            const PlanRequest& request) const final;
+  std::vector<CompilationJob> compilations(const ConvProblem& problem, const KnobValues& knobs,
+                                           const PlanRequest& request) const final;
 
  protected:
   ~HasKernels() = default;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <vector>
 
 #include "device/cuda/nvrtc.h"
 #include "engines/cuda/pointwise/pointwise.h"
@@ -83,11 +84,11 @@ TEST(PointwiseKernels, CompiledAheadLieOnDisk) {
   setenv("CONVOY_KERNEL_CACHE", folder.c_str(), 1);  // before anything asks for this process's
   const ConvProblem problem = problem_of("fprop:x=f16,1x256x14x14,nhwc:w=f16,1024x256x1x1:bias=1:act=relu");
   const PlanRequest request{.cuda = device_of(90)};
-  const Compilations all = pointwise_engine().compilations(problem, {}, request);
+  const std::vector<CompilationJob> all = pointwise_engine().compilations(problem, {}, request);
   ASSERT_EQ(all.size(), 1U);
   const KernelRequest kernel = pointwise_engine().kernels(problem, {}, request).kernels[0].request;
   EXPECT_FALSE(is_kept(*program_source(kernel)));
-  all.begin()->second({});
+  all[0].job({});
   EXPECT_TRUE(is_kept(*program_source(kernel)));
   EXPECT_TRUE(pointwise_engine().compilations(problem, {}, request).empty());
   EXPECT_EQ(pointwise_engine().compilations(problem, {{"columns", 32}, {"rows", 32}}, request).size(), 1U);
