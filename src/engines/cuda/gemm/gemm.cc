@@ -237,9 +237,9 @@ class GemmEngine final : public ProductEngine {
 
  private:
   std::int64_t columns(const ConvProblem& problem) const override { return gemm_shape(problem).n; }
-  // dgrad's filters come in boxes of 64 columns.
+  // dgrad's filters come in boxes of 64 columns. Where it adds a tensor, the largest tile's registers don't suffice.
   bool takes(const ConvProblem& problem, const ProductTile& tile) const override {
-    return problem.pass == Pass::fprop || tile.n % 64 == 0;
+    return problem.pass == Pass::fprop || (tile.n % 64 == 0 && tile.m * tile.n < 192 * 192);
   }
   std::int64_t shared_bytes(const ConvProblem& problem, const ProductTile& tile) const override {
     // With as many multiprocessors as there are tiles: w's rows don't stay, which takes the least.
