@@ -32,8 +32,7 @@ Result<void> PackedPlan::keep(const void* weights) {
     return Error{ErrorCode::out_of_memory,
                  "packed weights of " + print(candidate_) + " need " + std::to_string(packed_bytes_) + " bytes"};
   }
-  constexpr std::size_t kRounding = 64;
-  std::memset(packed.get() + packed_bytes_ - kRounding, 0, kRounding);
+  std::memset(packed.get(), 0, packed_bytes_);  // gaps between panels are the same each time, so that they are shared
   pack(weights, packed.get(), nullptr);
   kept_ = shared_bytes(std::move(packed), packed_bytes_);
   return {};

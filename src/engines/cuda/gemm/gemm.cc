@@ -214,9 +214,8 @@ class GemmEngine final : public ProductEngine {
     const DataType type = problem.y.type;
     const TensorDesc& in = shape.scatters ? problem.y : problem.x;
     const std::int64_t pixel = *pixel_stride(problem.out()), in_pixel = *pixel_stride(in);
-    const KernelBox w = shape.scatters
-                            ? KernelBox{KernelTensor::w, type, {shape.n, shape.k}, {shape.n}, {64, depth}}
-                            : KernelBox{KernelTensor::w, type, {shape.k, shape.n}, {shape.k}, {depth, tile.n}};
+    KernelBox w{KernelTensor::w, type, {shape.k, shape.n}, {shape.k}, {depth, tile.n}};
+    if (shape.scatters) w.sizes = {shape.n, shape.k}, w.strides = {shape.n}, w.box = {64, depth};
     const auto out = [&](KernelTensor tensor) {
       if (!shape.scatters) return KernelBox{tensor, type, {shape.n, shape.m}, {pixel}, {cut.out_columns, 16}};
       // Channels, taps along the width, in's pixels of a row, out's rows.
