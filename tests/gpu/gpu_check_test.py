@@ -133,7 +133,7 @@ class GpuCheck(unittest.TestCase):
 
         with unittest.mock.patch.object(CHECK.harness, "command", command), unittest.mock.patch.dict(os.environ), \
                 contextlib.redirect_stdout(io.StringIO()) as told:
-            self.assertEqual(CHECK.main(["kernels", "product-random", folder, "--only", "gemm;gemv"]), 1)
+            self.assertEqual(CHECK.main(["kernels", "product-random", folder, "--only", "cuda_gemm;gemv"]), 1)
         self.assertEqual(sorted(asked), [(f"cuda_{name}_test", f"--gtest_filter=Part/*/{part}", "kernels", folder)
                                          for name in ("gemm", "gemv") for part in range(10)], "not for the sanitizers")
         self.assertEqual(told.getvalue().count("ended with 1: what it says"), 2)

@@ -60,7 +60,7 @@ std::optional<Refusal> refuse_placements(const ConvProblem& problem, std::int64_
 
 KnobValues configuration_of(const ProductTile& tile) {
   KnobValues values{{"columns", tile.n}, {"rows", tile.m}};
-  if (tile.splits > 1) values.push_back({"splits", tile.splits});
+  if (tile.splits > 0) values.push_back({"splits", tile.splits});
   return values;
 }
 
@@ -84,7 +84,7 @@ std::vector<ProductTile> ProductEngine::tiles(const ConvProblem& problem, const 
   std::vector<std::pair<double, ProductTile>> ranked;
   for (const ProductTile& tile : all_) {
     const bool fits =
-        shared_bytes(problem, tile) <= device.shared_bytes_per_block && (tile.splits == 1 || device.architecture >= 90);
+        shared_bytes(problem, tile) <= device.shared_bytes_per_block && (tile.splits <= 1 || device.architecture >= 90);
     const bool wasted = tile.n > 32 && tile.n >= 2 * all_columns;
     if (fits && !wasted && takes(problem, tile)) ranked.emplace_back(seconds(problem, tile, device), tile);
   }

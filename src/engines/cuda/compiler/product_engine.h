@@ -18,10 +18,10 @@ struct ProductTile {
   int m, n;  // of the result, a block's: pixels and channels
   int warps_m, warps_n;
   int blocks = 1;  // that a multiprocessor is to run at once, as far as registers say
-  int splits = 1;  // of the terms, a block of a cluster each
+  int splits = 0;  // of the terms, a block of a cluster each; 0: the engine has none
   friend bool operator==(const ProductTile&, const ProductTile&) = default;
 };
-KnobValues configuration_of(const ProductTile& tile);  // columns, rows, and splits where there are several
+KnobValues configuration_of(const ProductTile& tile);  // columns, rows, and splits where the engine has them
 
 // D, H, W of the dims behind the first `from`; what isn't there is `fill`.
 std::array<std::int64_t, 3> three(const Dims& dims, std::size_t from, std::int64_t fill = 1);
