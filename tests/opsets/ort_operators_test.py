@@ -73,8 +73,9 @@ def convolutions():
         q = integers(0, 100, 1, 8, 7, 6, dtype=kind)
         yield Case(f"NhwcMaxPool {kind.__name__}", "NhwcMaxPool", [q], kernel_shape=[3, 3], strides=[2, 2], pads=pads)
         yield Case(f"NhwcMaxPool ceil {kind.__name__}", "NhwcMaxPool", [q], kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1)
+    # Two products fit 16 bits: without VNNI ONNX Runtime adds them there, and they saturate.
     quantized = [integers(0, 255, 2, 9, 8, 6, dtype=np.uint8), scalar(0.02), scalar(120, np.uint8),
-                 integers(-100, 100, 8, 6, 3, 3, dtype=np.int8), real(8, size=0.001) + np.float32(0.01), np.zeros(8, np.int8),
+                 integers(-60, 60, 8, 6, 3, 3, dtype=np.int8), real(8, size=0.001) + np.float32(0.01), np.zeros(8, np.int8),
                  scalar(0.1), scalar(131, np.uint8), integers(-500, 500, 8)]
     yield Case("QLinearConv last", "QLinearConv", quantized, constant=range(1, 9), channels_last=1, pads=pads)
     first = [quantized[0].transpose(0, 3, 1, 2).copy(), *quantized[1:]]
