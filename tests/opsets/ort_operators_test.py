@@ -125,7 +125,7 @@ def products():
 def quantized():
     for kind in (np.uint8, np.int8):
         low, high = (0, 255) if kind == np.uint8 else (-127, 127)
-        b = integers(low, high, 9, 6, dtype=kind)
+        b = integers(*((-60, 60) if kind == np.int8 else (low, high)), 9, 6, dtype=kind)  # as above
         for per_column in (False, True):
             scale = np.abs(real(6, size=0.01)) + np.float32(0.001) if per_column else scalar(0.02)
             zero = integers(-3 if kind == np.int8 else 120, 4 if kind == np.int8 else 130, *((6,) if per_column else ()), dtype=kind)
@@ -160,7 +160,7 @@ def quantized():
                        kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], channels_last=last)
         yield Case(f"QLinearWhere {name}", "QLinearWhere",
                    [real(2, 4, 5, 6) > 0, x, scalar(0.1), one, y, scalar(0.2), two, scalar(0.25), one], constant=range(2, 9))
-        yield Case(f"QGemm {name}", "QGemm", [q(4, 9), scalar(0.05), one, integers(-99, 99, 9, 6, dtype=np.int8), scalar(0.02),
+        yield Case(f"QGemm {name}", "QGemm", [q(4, 9), scalar(0.05), one, integers(-60, 60, 9, 6, dtype=np.int8), scalar(0.02),
                                               scalar(0, np.int8), integers(-99, 99, 6), scalar(0.2), two])
         yield Case(f"QuantizeLinear {name}", "QuantizeLinear", [real(2, 3, 4), scalar(0.02), one])
         yield Case(f"DequantizeLinear {name}", "DequantizeLinear", [x, scalar(0.02), one])
@@ -240,7 +240,7 @@ def attentions():
                num_heads=heads)
     zero = scalar(128, np.uint8)
     yield Case("QAttention", "QAttention",
-               [integers(0, 255, n, s, 10, dtype=np.uint8), integers(-99, 99, 10, 3 * width, dtype=np.int8), b, scalar(0.02),
+               [integers(0, 255, n, s, 10, dtype=np.uint8), integers(-60, 60, 10, 3 * width, dtype=np.int8), b, scalar(0.02),
                 scalar(0.005), raw, zero, scalar(0, np.int8)], constant=(1, 2), num_heads=heads)
     cos, sin = np.cos(real(12, 3)), np.sin(real(12, 3))
     positions = np.array([[0, 1, 2, 3, 4], [3, 5, 7, 9, 11]], np.int64)
