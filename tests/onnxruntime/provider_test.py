@@ -279,8 +279,10 @@ class Provider(unittest.TestCase):
                 options = {"precision": "bf16", "threads": 1, **({} if bound is None else {"max_error": bound})}
                 got = session(made, **options).run(None, feeds)[0]
                 errors[bound] = np.linalg.norm(got - expected) / np.linalg.norm(expected)
-            if "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text():  # elsewhere it may not be worth while
+            processor = pathlib.Path("/proc/cpuinfo").read_text()
+            if "avx512" in processor:  # with AVX2 alone nothing runs in bf16
                 self.assertGreater(errors[None], 1e-4)
+            if "avx512_bf16" in processor:  # elsewhere it may not be worth while
                 self.assertGreater(errors[1], 1e-4)
             self.assertLess(errors[1e-6], 1e-5)
 
