@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "device/cuda/named_range.h"
 #include "device/device.h"
 
 namespace convoy::network {
@@ -104,6 +105,7 @@ Result<void> Execution::allocate() {
 Result<void> Execution::run(std::span<const HostTensor> inputs, std::span<HostTensor> outputs,
                             RunStatistics* statistics, std::span<RecordingTeam> recordings) {
   const auto start = Clock::now();
+  const cuda::NamedRange range([] { return "run"; });
   CONVOY_TRY(const Entered entered, enter(prepared_.devices));
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     workers_[w].step_seconds.assign(prepared_.steps.size(), 0);
@@ -254,6 +256,7 @@ Result<void> Execution::run_stretch(Worker& worker, const Stretch& stretch, std:
   if (recording == nullptr) return run_all();
   if (*recording == nullptr) {
     const auto start = Clock::now();
+    const cuda::NamedRange range([] { return "record"; });
     const auto home = static_cast<std::size_t>(prepared_.home);
     // In a queue of its own: CUDA captures neither the default stream nor what its owner captures.
     Queue& own = *worker.lanes[home].queue;
@@ -274,6 +277,7 @@ Result<void> Execution::run_stretch(Worker& worker, const Stretch& stretch, std:
          {"timed", timed ? "yes" : "no"},
          {"seconds", std::to_string(seconds_since(start))}});
   }
+  const cuda::NamedRange range([] { return "launch"; });
   return (*recording)->enqueue(home_queue(worker));
 }
 
@@ -344,6 +348,7 @@ Result<void> Execution::run_steps(Worker& worker, bool timed) {
 
 Result<void> Execution::run_step(Worker& worker, std::size_t s, bool timed) {
   const ProgramStep& step = prepared_.program().steps[s];
+  const cuda::NamedRange range([&] { return prepared_.steps[s].nodes + ": " + prepared_.steps[s].implementation; });
   std::vector<const void*>& in = worker.in;
   std::vector<void*>& out = worker.out;
   in.clear();
@@ -385,6 +390,7 @@ Execution::Fit Execution::fit(std::optional<const void*> stream) const {
 
 Result<void> Execution::enqueue_recorded(std::span<const void* const> inputs, std::span<void* const> outputs,
                                          CudaQueue& queue) {
+  const cuda::NamedRange range([] { return "enqueue"; });
   Worker& worker = workers_.front();
   worker.bound = {&queue, inputs, outputs, true};
   worker.recording = nullptr;
@@ -394,6 +400,7 @@ Result<void> Execution::enqueue_recorded(std::span<const void* const> inputs, st
 }
 
 Result<void> Execution::enqueue(std::span<const void* const> inputs, std::span<void* const> outputs, CudaQueue& queue) {
+  const cuda::NamedRange range([] { return "enqueue"; });
   Worker& worker = workers_.front();
   stream_ = queue.stream();
   worker.bound = {&queue, inputs, outputs};

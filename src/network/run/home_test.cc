@@ -17,6 +17,14 @@ namespace convoy::network {
 namespace {
 
 const bool driver_set = use_fake_driver(false);
+const std::string profiler_file = fakes() / "fake_profiler/libprofiler.so";
+const bool profiler_set = ::setenv("NVTX_INJECTION64_PATH", profiler_file.c_str(), 1) == 0;
+
+std::string profiled_ranges() {
+  void* const library = dlopen(profiler_file.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  auto* const lines = library ? reinterpret_cast<const char* (*)()>(dlsym(library, "fake_profiler_lines")) : nullptr;
+  return lines ? lines() : "NVTX has not loaded it";
+}
 
 TEST_F(Home, WhatHasNoKernelRunsOnTheProcessorBetweenCopies) {
   const Graph graph = with_pool();
@@ -43,6 +51,22 @@ TEST_F(Home, WhatHasNoKernelRunsOnTheProcessorBetweenCopies) {
   ASSERT_TRUE(same.ok());
   expected_ = *(*same)->run(inputs_);
   expect_run(0, 2);
+}
+
+TEST_F(Home, ProfilersSeeRunsAndStepsByName) {
+  const Graph graph = only_convolutions();
+  expected_of(graph);
+  prepare(graph);
+  profiled_ranges();
+  const auto run_of = [](const std::string& at_home) {
+    return "run\n  x: copy cpu to cuda:0\n" + at_home + "  Conv_2.out: copy cuda:0 to cpu\n";
+  };
+  expect_run(0, 0);
+  EXPECT_EQ(profiled_ranges(), run_of("  n0+n1: test.stream\n  n2: test.stream\n"));
+  expect_run(1, 1);
+  EXPECT_EQ(profiled_ranges(), run_of("  record\n    n0+n1: test.stream\n    n2: test.stream\n  launch\n"));
+  expect_run(0, 1);
+  EXPECT_EQ(profiled_ranges(), run_of("  launch\n"));
 }
 
 TEST_F(Home, NothingIsCapturedWhereThatIsNotWanted) {
