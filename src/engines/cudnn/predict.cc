@@ -13,10 +13,13 @@ constexpr double kStepPerRank = 0.03;
 // 64 channels of 56x56 takes 5.7 us, of 512 of 7x7 11.4; 1x1 of 512 of 28x28 3.8, of 3072 of 7x7 7.6 (one image in f16
 // on an H200, cuDNN 9.19).
 constexpr double kTermSeconds = 1.42e-9, kWindowSeconds = 1.8e-6;
+bool is_fprop_of_halves(const ConvProblem& p) { return p.pass == Pass::fprop && size_of(p.x.type) == 2; }
+std::int64_t narrow_of(const ConvProblem& p) { return std::min(p.w.dims[1], p.out_channels() / p.groups); }
+std::int64_t terms_of(const ConvProblem& p) { return p.w.elements() / std::max<std::int64_t>(p.w.dims[0], 1); }
 double least_seconds(const ConvProblem& p) {
-  if (p.pass != Pass::fprop || size_of(p.x.type) != 2) return 0;
-  const std::int64_t channels = p.w.dims[1], terms = p.w.elements() / std::max<std::int64_t>(p.w.dims[0], 1);
-  return kLaunchSeconds + (terms > channels ? kWindowSeconds : 0) + kTermSeconds * static_cast<double>(terms);
+  if (!is_fprop_of_halves(p)) return 0;
+  const std::int64_t terms = terms_of(p);
+  return kLaunchSeconds + (terms > p.w.dims[1] ? kWindowSeconds : 0) + kTermSeconds * static_cast<double>(terms);
 }
 
 // An engine that the heuristics don't name is usually there for problems that others refuse, and slow.
@@ -98,9 +101,22 @@ double share(const ConvProblem& p) {
   if (p.is_depthwise()) return p.pass == Pass::wgrad ? 0.15 : 0.3;
   // Transposed ones with a bias run on an engine that is compiled for it: U-Net's, on an H100.
   if (p.pass == Pass::dgrad && p.epilogue.bias) return 0.25;
-  const std::int64_t narrow = std::min(p.w.dims[1], p.out_channels() / p.groups);
+  const std::int64_t narrow = narrow_of(p);
   if (narrow < 8) return 0.08;
   return narrow < 32 ? 0.25 : 0.6;
+}
+
+// The same for dense convolutions forward in 16 bits, by their output channels and whether windows overlap: 76 layers
+// with windows and 133 of 1x1 of seven networks are predicted at 0.95 of their time in the mean (H100, cuDNN 9.19,
+// gpu-network-losses-2026-11-28). flops_per_sm() is of a usual clock, hence shares above 1.
+constexpr double kShareOfMemory = 0.7, kFirstTileSeconds = 3e-6;
+double dense_halves_seconds(double products, double bytes, const ConvProblem& p) {
+  const std::int64_t n = p.out_channels();
+  const double share = n >= 256 ? 1.22 : n >= 128 ? 0.95 : n >= 64 ? 0.7 : n >= 32 ? 0.38 : 0.25;
+  const double few_channels = p.w.dims[1] < 32 ? 0.4 : 1;
+  const double seconds = std::max(products / (share * few_channels), bytes / kShareOfMemory);
+  if (terms_of(p) == p.w.dims[1]) return seconds;
+  return seconds + kWindowSeconds + std::min(kFirstTileSeconds, seconds);
 }
 
 // The engines for tensor cores copy what isn't channels last themselves, there and back, at half of a copy's rate: on
@@ -126,7 +142,10 @@ double first_choice_seconds(const ConvProblem& problem, const CudaDevice& device
   const auto sms = static_cast<double>(std::max(device.sm_count, 1));
   const double products = product_seconds(problem, device);
   const double bytes = bytes_moved(problem) / cuda::memory_bytes_per_second(device);
-  const double seconds = std::max(products, bytes) / share(problem) + compiled_epilogue_seconds(problem, sms);
+  const double seconds = (is_fprop_of_halves(problem) && problem.groups == 1 && narrow_of(problem) >= 8
+                              ? dense_halves_seconds(products, bytes, problem)
+                              : std::max(products, bytes) / share(problem)) +
+                         compiled_epilogue_seconds(problem, sms);
   return std::max(kLaunchSeconds + seconds, least_seconds(problem)) + own_copies_seconds(problem, device);
 }
 
