@@ -1,5 +1,5 @@
 // A matrix product on the tensor cores, of channels-last tensors: out[m][n] = sum of in[m][k] * w[k][n]. fprop with
-// filters of 1x1 is one (w[n][k] in memory), and so is, of 16 bits, dgrad with filters as large as their stride, whose
+// filters of 1x1 is one (w[n][k] in memory), and so is dgrad with filters as large as their stride, whose
 // columns n are taps and channels and lie where their tap belongs (SCATTERS). A block has TILE_M x TILE_N of out and
 // goes through k in tiles of TILE_K, the next of which are on their way into shared memory meanwhile.
 #include "epilogue.cuh"
@@ -25,7 +25,7 @@ constexpr int threads = 32 * WARPS_M * WARPS_N, size = static_cast<int>(sizeof(E
 constexpr int warp_m = TILE_M / WARPS_M, warp_n = TILE_N / WARPS_N;
 constexpr int a_pitch = size * TILE_K + product_pad;
 constexpr int b_rows = SCATTERS ? TILE_K : TILE_N, b_columns = SCATTERS ? TILE_N : TILE_K;
-constexpr int b_pitch = size * b_columns + product_pad;
+constexpr int b_pitch = size * b_columns + (SCATTERS && size == 4 ? product_pad_of_terms : product_pad);
 constexpr int a_bytes = TILE_M * a_pitch, stage_bytes = a_bytes + b_rows * b_pitch;
 constexpr int ahead = STAGES > 1 ? STAGES - 1 : 1;
 
@@ -72,10 +72,12 @@ __device__ __forceinline__ void mend(float (&sums)[warp_m / 16][warp_n / 8][4], 
 #pragma unroll
     for (int j = 0; j < warp_n / 4; ++j) {
       const int column = n + j / 2 * 8 + j % 2;
-      const ELEMENT* const filter = w + static_cast<long long>(column < sizes.n ? column : 0) * sizes.k;
+      const ELEMENT* const filter = w + static_cast<long long>(column < sizes.n ? column : 0) * (SCATTERS ? 1 : sizes.k);
       float sum = 0;
 #pragma unroll 1
-      for (int k = 0; k < sizes.k; ++k) sum = fmaf(to_float(row[k]), to_float(filter[k]), sum);
+      for (long long k = 0; k < sizes.k; ++k) {
+        sum = fmaf(to_float(row[k]), to_float(filter[SCATTERS ? k * sizes.n : k]), sum);
+      }
       sums[i / 2][j / 2][i % 2 * 2 + j % 2] = sum;
     }
   }
@@ -143,12 +145,12 @@ WORK_KERNEL(__launch_bounds__(threads, MIN_BLOCKS), pointwise,
     __syncthreads();
     if (STAGES > 1) start(step + ahead);
     const unsigned stage = base + step % STAGES * stage_bytes;
-    multiply<ELEMENT, warp_m, warp_n, size * TILE_K, a_pitch, b_pitch, SCATTERS>(
-        sums, stage + own_m * a_pitch, stage + a_bytes + own_n * (SCATTERS ? 2 : b_pitch));
+    multiply<ELEMENT, warp_m, warp_n, size * TILE_K, a_pitch, b_pitch, SCATTERS, STRICT>(
+        sums, stage + own_m * a_pitch, stage + a_bytes + own_n * (SCATTERS ? size : b_pitch));
   }
   cp_async_wait<0>();
   __syncthreads();
-  if constexpr (size == 4) mend(sums, in, w, m0 + own_m, n0 + own_n, sizes);
+  if constexpr (size == 4 && STRICT) mend(sums, in, w, m0 + own_m, n0 + own_n, sizes);
 
   finish_tile<ELEMENT, warp_m, warp_n, OUT_VECTOR>(
       sums, reinterpret_cast<float*>(shared) + warp * slab_floats<warp_n>, out, epilogue,

@@ -5,7 +5,14 @@
 #include "ptx.cuh"
 #include "types.cuh"
 
-constexpr int product_pad = 16;  // bytes behind a row in shared memory, so that 8 rows lie in different banks
+// Bytes behind a row in shared memory, so that 8 rows lie in different banks, and of rows of floats that are terms 4.
+constexpr int product_pad = 16, product_pad_of_terms = 32;
+
+// To nearest: tensor cores drop the last 13 bits. What would become an infinity, or is none or no number, stays.
+__device__ __forceinline__ void round_to_tf32(unsigned (&v)[4]) {
+#pragma unroll
+  for (unsigned& each : v) each += (each & 0x7fffffffu) < 0x7f7ff000u ? 0x1000u : 0u;
+}
 
 // Floats as two of tf32 each, 11 bits to nearest and what is left, of which tensor cores drop a 2^-23 of the float at
 // most. What is too large for tf32 becomes infinities of both signs, whose sum is NaN.
@@ -31,9 +38,9 @@ __device__ __forceinline__ void add_product(float (&sums)[4], const unsigned (&a
   for (int i = 0; i < 4; ++i) sums[i] += of_8[i];
 }
 
-// sums += a * b over BYTES of terms: a has M rows of terms, b N rows of terms or, with `terms_are_rows`, of 16 bits
-// only, a row a term. A_PITCH and B_PITCH are the bytes from one row to the next.
-template <class T, int M, int N, int BYTES, int A_PITCH, int B_PITCH, bool terms_are_rows>
+// sums += a * b over BYTES of terms: a has M rows of terms, b N rows of terms or, with `terms_are_rows`, a row a term.
+// A_PITCH and B_PITCH are the bytes from one row to the next. Floats are rounded to tf32, or with `strict` split.
+template <class T, int M, int N, int BYTES, int A_PITCH, int B_PITCH, bool terms_are_rows, bool strict>
 __device__ __forceinline__ void multiply(float (&sums)[M / 16][N / 8][4], unsigned a, unsigned b) {
   static_assert(M % 16 == 0 && N % 16 == 0 && BYTES % 32 == 0, "no whole products");
   const int lane = threadIdx.x % 32;
@@ -43,13 +50,33 @@ __device__ __forceinline__ void multiply(float (&sums)[M / 16][N / 8][4], unsign
 #pragma unroll
     for (int i = 0; i < M / 16; ++i) ldmatrix(left[i], a + (16 * i + lane % 16) * A_PITCH + at + lane / 16 * 16);
     const auto load_right = [&](int j) {
-      if constexpr (terms_are_rows) {
+      if constexpr (terms_are_rows && sizeof(T) == 4) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int term = at / 4 + lane % 4 + i % 2 * 4, column = 16 * j + i / 2 * 8 + lane / 4;
+          load_shared(right[j][i], b + term * B_PITCH + 4 * column);
+        }
+      } else if constexpr (terms_are_rows) {
         ldmatrix_trans(right[j], b + (at / 2 + lane % 16) * B_PITCH + 32 * j + lane / 16 * 16);
       } else {
         ldmatrix(right[j], b + (16 * j + lane % 8 + lane / 16 * 8) * B_PITCH + at + lane / 8 % 2 * 16);
       }
     };
-    if constexpr (sizeof(T) == 4) {
+    if constexpr (sizeof(T) == 4 && !strict) {
+#pragma unroll
+      for (int i = 0; i < M / 16; ++i) round_to_tf32(left[i]);
+#pragma unroll
+      for (int j = 0; j < N / 16; ++j) {
+        load_right(j);
+        round_to_tf32(right[j]);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const unsigned columns[2] = {right[j][2 * half], right[j][2 * half + 1]};
+#pragma unroll
+          for (int i = 0; i < M / 16; ++i) mma_m16n8k8_tf32(sums[i][2 * j + half], left[i], columns);
+        }
+      }
+    } else if constexpr (sizeof(T) == 4) {
       unsigned left_low[M / 16][4];
 #pragma unroll
       for (int i = 0; i < M / 16; ++i) split_tf32(left[i], left_low[i]);

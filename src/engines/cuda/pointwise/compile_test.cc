@@ -29,6 +29,9 @@ constexpr const char* kProblems[] = {
     "fprop:x=f16,1x6x1x1,nhwc:w=f16,144x6x1x1:bias=1:act=sigmoid",
     "dgrad:x=f16,2x32x32x32x32,ndhwc:w=f16,64x32x2x2x2,ndhwc:y=f16,2x64x16x16x16,ndhwc:stride=2x2x2:bias=1",
     "fprop:x=f32,8x96x28x28,nhwc:w=f32,24x96x1x1:bias=1:gamma=1:act=swish,1",
+    "fprop:x=f32,8x96x28x28,nhwc:w=f32,24x96x1x1:math=tf32:bias=1:gamma=1:act=swish,1",
+    "dgrad:x=f32,8x64x32x32,nhwc:w=f32,128x64x2x2,nhwc:y=f32,8x128x16x16,nhwc:stride=2x2:bias=1",
+    "dgrad:x=f32,8x64x32x32,nhwc:w=f32,128x64x2x2,nhwc:y=f32,8x128x16x16,nhwc:stride=2x2:math=tf32:bias=1",
 };
 
 TEST(PointwiseKernels, CompileWithHardlyASpill) {
@@ -47,6 +50,9 @@ TEST(PointwiseKernels, AreRightOnTheProcessor) {
       "fprop:x=f32,2x100x9x11,nhwc:w=f32,72x100x1x1:bias=1:gamma=0.5:act=relu",
       "fprop:x=f32,2x19x9x8,nhwc:w=f32,21x19x1x1,nhwc:y=f32,2x21x5x4,nhwc:stride=2x2:alpha=1.5:beta=0.5",
       "dgrad:x=f16,2x24x18x22,nhwc:w=f16,64x24x2x2,nhwc:y=f16,2x64x9x11,nhwc:stride=2x2:bias=1",
+      "fprop:x=f32,2x37x9x8,nhwc:w=f32,21x37x1x1,nhwc:y=f32,2x21x5x4,nhwc:stride=2x2:math=tf32:alpha=1.5:beta=0.5",
+      "dgrad:x=f32,2x24x18x22,nhwc:w=f32,60x24x2x2,nhwc:y=f32,2x60x9x11,nhwc:stride=2x2:bias=1",
+      "dgrad:x=f32,1x5x3x8x15,ndhwc:w=f32,20x5x1x2x3,ndhwc:y=f32,1x20x3x4x5,ndhwc:stride=1x2x3:math=tf32",
       "dgrad:x=bf16,1x10x3x8x15,ndhwc:w=bf16,20x10x1x2x3,ndhwc:y=bf16,1x20x3x4x5,ndhwc:stride=1x2x3",
   };
   testing::expect_right_on_the_processor(pointwise_engine(), texts, 12);
@@ -55,11 +61,15 @@ TEST(PointwiseKernels, AreRightOnTheProcessor) {
 // An infinity that is split is none, and a large float may become one.
 TEST(PointwiseKernels, KeepSpecialFloatsOnTheProcessor) {
   if (const std::string why = generate::no_host_compiler(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
-  const ConvProblem problem = problem_of("fprop:x=f32,1x24x5x9,nhwc:w=f32,24x24x1x1:bias=1");
-  PlannedKernels planned = pointwise_engine().planned(problem, {32, 32, 2, 1, 8}, device_of(90), 0);
-  for (std::uint64_t seed = 0; seed < 12; ++seed) {
-    const convoy::testing::ConvData data(problem, seed, convoy::testing::Fill::special);
-    EXPECT_EQ(testing::walk(planned, problem, data), "") << seed;
+  for (const char* text : {"fprop:x=f32,1x24x5x9,nhwc:w=f32,24x24x1x1:bias=1",
+                           "fprop:x=f32,1x24x5x9,nhwc:w=f32,24x24x1x1:math=tf32:bias=1",
+                           "dgrad:x=f32,1x6x10x18,nhwc:w=f32,24x6x2x2,nhwc:y=f32,1x24x5x9,nhwc:stride=2x2"}) {
+    const ConvProblem problem = problem_of(text);
+    PlannedKernels planned = pointwise_engine().planned(problem, {32, 32, 2, 1, 8}, device_of(90), 0);
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      const convoy::testing::ConvData data(problem, seed, convoy::testing::Fill::special);
+      EXPECT_EQ(testing::walk(planned, problem, data), "") << text << ": " << seed;
+    }
   }
 }
 
@@ -111,9 +121,7 @@ TEST(PointwiseEngine, RefusesWhatIsNoProduct) {
         "w: this engine takes channels last"},
        {"fprop:x=f16,8x3x28x28,nhwc:w=f16,16x3x1x1", "w.dims=16x3x1x1: this engine copies channels two at a time"},
        {"fprop:x=f16,8x16x28x28:w=f16,16x16x1x1"},
-       {"fprop:x=f32,8x6x28x28,nhwc:w=f32,16x6x1x1", "w.dims=16x6x1x1: this engine takes 8 channels of f32 or more"},
-       {"dgrad:x=f32,8x16x28x28,nhwc:w=f32,16x16x2x2,nhwc:y=f32,8x16x14x14,nhwc:stride=2x2",
-        "y=f32: this engine takes dgrad in f16 and bf16"},
+       {"fprop:x=f32,8x6x28x28,nhwc:w=f32,16x6x1x1", "w.dims=16x6x1x1: this engine takes 8 channels of strict f32 or more"},
        {"fprop:x=f16,8x16x28x28,nhwc,align=2:w=f16,16x16x1x1"}});
 }
 

@@ -13,7 +13,7 @@ using convoy::testing::Random;
 // Sizes that no tile divides, all vectors, one to three spatial dims.
 std::string random_text(Random& kind, Random& random, const char* type) {
   const int dims = static_cast<int>(random.integer(1, 3));
-  const bool f32 = kind.integer(0, 3) == 0, dgrad = !f32 && kind.integer(0, 2) == 0;
+  const bool f32 = kind.integer(0, 2) == 0, dgrad = kind.integer(0, 2) == 0, tf32 = f32 && kind.integer(0, 1) == 0;
   const std::int64_t some = (std::int64_t{f32 ? 1 : 2} << kind.integer(0, 2)) * random.integer(1, 40);
   const std::int64_t any = kind.integer(0, 2) == 0 ? random.integer(1, 90) : 8 * random.integer(1, 30);
   return testing::pointwise_text(kind, random, f32 ? "f32" : type,
@@ -23,7 +23,8 @@ std::string random_text(Random& kind, Random& random, const char* type) {
                                   .y_channels = dgrad ? some : any,
                                   .most_pixels = dims == 1 ? 200 : 12,
                                   .most_stride = 3,
-                                  .dgrad = dgrad});
+                                  .dgrad = dgrad}) +
+         (tf32 ? ":math=tf32" : "");
 }
 
 using PointwiseOnAGpu = testing::PartOnAGpu;

@@ -23,7 +23,7 @@ constexpr std::array<ProductTile, 8> kTiles = {{{128, 64, 4, 2, 3},
                                                 {64, 64, 2, 2, 4},
                                                 {64, 32, 4, 1, 6},
                                                 {32, 32, 2, 1, 8}}};
-constexpr std::int64_t kPad = 16;  // bytes behind a row in shared memory
+constexpr std::int64_t kPad = 16, kPadOfTerms = 32;  // bytes behind a row in shared memory (kernels/product.cuh)
 constexpr double kLaunchSeconds = 1.5e-6;
 
 // out[m][n] = sum of in[m][k] * w[k][n].
@@ -35,6 +35,7 @@ struct PointwiseShape {
       large;  // D, H, W: of the rows, between them, of the tensor that has the stride
   int in_vector = 1, w_vector = 1, out_vector = 1;  // elements that are copied at once
   int size = 2;                                     // bytes of an element
+  bool strict = false;                              // f32 whose products round nothing
 };
 
 // The kernel's parameter of sizes (kernels/pointwise.cu).
@@ -51,12 +52,13 @@ std::int64_t depth_of(const PointwiseShape& shape) {
 
 std::int64_t stage_bytes(const PointwiseShape& shape, const ProductTile& tile) {
   const std::int64_t depth = depth_of(shape), row = shape.size * depth + kPad;
-  return tile.m * row + (shape.scatters ? depth * (shape.size * tile.n + kPad) : tile.n * row);
+  const std::int64_t pad = shape.size == 4 ? kPadOfTerms : kPad;
+  return tile.m * row + (shape.scatters ? depth * (shape.size * tile.n + pad) : tile.n * row);
 }
 
 // Of a multiprocessor. The halves of floats take registers.
 std::int64_t blocks_of(const PointwiseShape& shape, const ProductTile& tile) {
-  return std::max(1, tile.blocks - (shape.size == 4 ? 1 : 0));
+  return std::max(1, tile.blocks - (shape.strict ? 1 : 0));
 }
 
 // As many as leave room for all blocks, and two where more than one is needed.
@@ -87,8 +89,9 @@ double share_of(const ProductTile& tile) {
   return outputs >= 128 * 128 ? 0.34 : outputs >= 128 * 64 ? 0.31 : outputs >= 64 * 64 ? 0.28 : 0.18;
 }
 
-// Of f32, whose products are three of tf32 each (19 layers of MobileNetV2 with 32 images in all tiles, an H200).
-constexpr double kShareOfF32 = 1.0 / 6;
+// Of strict f32, whose products are three of tf32 each (19 layers of MobileNetV2 with 32 images in all tiles, an
+// H200), and of one.
+constexpr double kShareOfF32 = 1.0 / 6, kShareOfTf32 = 1.0 / 2.5;
 
 // Outputs a second of a multiprocessor that are put in order and stored, and what an activation takes beside: it adds
 // to the products, which wait meanwhile.
@@ -117,6 +120,7 @@ PointwiseShape pointwise_shape(const ConvProblem& problem) {
   const TensorDesc &in = forward ? problem.x : problem.y, &out = problem.out();
   shape.scatters = !forward;
   shape.size = static_cast<int>(size_of(in.type));
+  shape.strict = in.type == DataType::f32 && problem.math == MathMode::strict;
   shape.k = in.dims[1];
   shape.channels = out.dims[1];
   shape.stride = three(problem.stride, 0);
@@ -137,8 +141,8 @@ class PointwiseEngine final : public ProductEngine {
   PointwiseEngine()
       : ProductEngine(
             "cuda.pointwise",
-            "filters of 1x1, and dgrad with filters as large as their stride, on tensor cores; f16, bf16; fprop "
-            "also f32, by three products of tf32; NHWC",
+            "filters of 1x1, and dgrad with filters as large as their stride, on tensor cores; f16, bf16, tf32, and "
+            "f32 by three products of tf32; NHWC",
             kTiles) {
     info_.passes = {Pass::fprop, Pass::dgrad};
     info_.types.push_back({DataType::f32, DataType::f32, DataType::f32, DataType::f32});
@@ -156,11 +160,8 @@ class PointwiseEngine final : public ProductEngine {
       }
     }
     const PointwiseShape shape = pointwise_shape(problem);
-    if (shape.size == 4 && !forward) {
-      return Refusal{RefusalCode::data_type, "y=f32: this engine takes dgrad in f16 and bf16"};
-    }
-    if (shape.size == 4 && shape.k < kLeastTerms) {
-      return Refusal{RefusalCode::channels, fmt::format("w.dims={}: this engine takes {} channels of f32 or more",
+    if (shape.strict && shape.k < kLeastTerms) {
+      return Refusal{RefusalCode::channels, fmt::format("w.dims={}: this engine takes {} channels of strict f32 or more",
                                                         to_string(problem.w.dims), kLeastTerms)};
     }
     if (shape.size == 2 && (shape.k % 2 != 0 || (!forward && shape.n % 2 != 0))) {
@@ -192,7 +193,7 @@ class PointwiseEngine final : public ProductEngine {
         .set("WARPS_N", tile.warps_n)
         .set("STAGES", stages_of(shape, tile));
     constants.set("A_VECTOR", shape.in_vector).set("B_VECTOR", shape.w_vector).set("OUT_VECTOR", shape.out_vector);
-    constants.set("STRIDED", shape.strided).set("SCATTERS", shape.scatters);
+    constants.set("STRIDED", shape.strided).set("SCATTERS", shape.scatters).set("STRICT", shape.strict);
     constants.epilogue(problem);
     if (target_sms > 0) constants.work_blocks(grid);
 
@@ -233,7 +234,8 @@ class PointwiseEngine final : public ProductEngine {
     const auto steps = static_cast<double>(ceil_div(shape.k, depth_of(shape)));
     const double outputs = 1.0 * tile.m * tile.n, tile_flops = 2 * outputs * depth_of(shape) * steps;
     const double rate =
-        (device.architecture >= 90 ? 5e12 : 2.2e12) * share_of(tile) * (shape.size == 4 ? kShareOfF32 : 1);
+        (device.architecture >= 90 ? 5e12 : 2.2e12) * share_of(tile) *
+        (shape.strict ? kShareOfF32 : shape.size == 4 ? kShareOfTf32 : 1);
     const double rounds = blocks <= sms ? 1 : std::max(blocks / sms, 1.5);
     const double epilogue = rounds * outputs / kOutputsPerSecond;
     const double activation = rounds * outputs * activation_seconds(problem.epilogue.activation.kind);
