@@ -13,13 +13,19 @@ constexpr double kStepPerRank = 0.03;
 // 64 channels of 56x56 takes 5.7 us, of 512 of 7x7 11.4; 1x1 of 512 of 28x28 3.8, of 3072 of 7x7 7.6 (one image in f16
 // on an H200, cuDNN 9.19).
 constexpr double kTermSeconds = 1.42e-9, kWindowSeconds = 1.8e-6;
-bool is_fprop_of_halves(const ConvProblem& p) { return p.pass == Pass::fprop && size_of(p.x.type) == 2; }
+bool is_tf32(const ConvProblem& p) { return p.x.type == DataType::f32 && p.math != MathMode::strict; }
+bool is_fprop_on_tensor_cores(const ConvProblem& p) {
+  return p.pass == Pass::fprop && (size_of(p.x.type) == 2 || is_tf32(p));
+}
+// Engines of tf32 take longer to begin: 1x1 of 1152 to 192 channels of 32x7x7 take 10.1 us, of 256 to 512 of one 28x28
+// 9.6 (ResNet-50's and EfficientNet-B0's on an H200, cuDNN 9.19).
+double launch_seconds(const ConvProblem& p) { return is_tf32(p) ? 5e-6 : kLaunchSeconds; }
 std::int64_t narrow_of(const ConvProblem& p) { return std::min(p.w.dims[1], p.out_channels() / p.groups); }
 std::int64_t terms_of(const ConvProblem& p) { return p.w.elements() / std::max<std::int64_t>(p.w.dims[0], 1); }
 double least_seconds(const ConvProblem& p) {
-  if (!is_fprop_of_halves(p)) return 0;
+  if (!is_fprop_on_tensor_cores(p)) return 0;
   const std::int64_t terms = terms_of(p);
-  return kLaunchSeconds + (terms > p.w.dims[1] ? kWindowSeconds : 0) + kTermSeconds * static_cast<double>(terms);
+  return launch_seconds(p) + (terms > p.w.dims[1] ? kWindowSeconds : 0) + kTermSeconds * static_cast<double>(terms);
 }
 
 // An engine that the heuristics don't name is usually there for problems that others refuse, and slow.
@@ -106,18 +112,24 @@ double share(const ConvProblem& p) {
   return narrow < 32 ? 0.25 : 0.6;
 }
 
-// The same for dense convolutions forward in 16 bits, by their output channels and whether windows overlap: 76 layers
-// with windows and 133 of 1x1 of seven networks are predicted at 0.95 of their time in the mean (H100, cuDNN 9.19,
-// gpu-network-losses-2026-11-28). flops_per_sm() is of a usual clock, hence shares above 1.
-constexpr double kShareOfMemory = 0.7, kFirstTileSeconds = 3e-6;
-double dense_halves_seconds(double products, double bytes, const ConvProblem& p) {
+// The same for dense convolutions forward on tensor cores, by their output channels and whether windows overlap: 76
+// layers with windows and 133 of 1x1 of seven networks in f16 are predicted at 0.95 of their time in the mean (H100,
+// cuDNN 9.19, gpu-network-losses-2026-11-28), tf32's of U-Net and ResNet-50 as well. flops_per_sm() is of a usual
+// clock, hence shares above 1.
+constexpr double kShareOfMemory = 0.7, kShareOfMemoryInTf32 = 0.8, kFirstTileSeconds = 3e-6;
+double dense_seconds(double products, double bytes, const ConvProblem& p) {
   const std::int64_t n = p.out_channels();
   const double share = n >= 256 ? 1.22 : n >= 128 ? 0.95 : n >= 64 ? 0.7 : n >= 32 ? 0.38 : 0.25;
   const double few_channels = p.w.dims[1] < 32 ? 0.4 : 1;
-  const double seconds = std::max(products / (share * few_channels), bytes / kShareOfMemory);
+  const double seconds =
+      std::max(products / (share * few_channels), bytes / (is_tf32(p) ? kShareOfMemoryInTf32 : kShareOfMemory));
   if (terms_of(p) == p.w.dims[1]) return seconds;
   return seconds + kWindowSeconds + std::min(kFirstTileSeconds, seconds);
 }
+
+// U-Net's transposed layers in tf32 with eight pictures take 1172, 490, 322 and 260 us (H200, cuDNN 9.19).
+constexpr double kTransposedProducts = 0.35, kTransposedMemory = 0.2;
+bool is_transposed_tf32(const ConvProblem& p) { return p.pass == Pass::dgrad && p.epilogue.bias && is_tf32(p); }
 
 // The engines for tensor cores copy what isn't channels last themselves, there and back, at half of a copy's rate: on
 // an H200 94 us for a 3x3 of 64 channels of 64x56x56 in NCHW, 39 in NHWC.
@@ -142,11 +154,13 @@ double first_choice_seconds(const ConvProblem& problem, const CudaDevice& device
   const auto sms = static_cast<double>(std::max(device.sm_count, 1));
   const double products = product_seconds(problem, device);
   const double bytes = bytes_moved(problem) / cuda::memory_bytes_per_second(device);
-  const double seconds = (is_fprop_of_halves(problem) && problem.groups == 1 && narrow_of(problem) >= 8
-                              ? dense_halves_seconds(products, bytes, problem)
-                              : std::max(products, bytes) / share(problem)) +
-                         compiled_epilogue_seconds(problem, sms);
-  return std::max(kLaunchSeconds + seconds, least_seconds(problem)) + own_copies_seconds(problem, device);
+  const bool dense = is_fprop_on_tensor_cores(problem) && problem.groups == 1 && narrow_of(problem) >= 8;
+  const double seconds =
+      (dense                         ? dense_seconds(products, bytes, problem)
+       : is_transposed_tf32(problem) ? std::max(products / kTransposedProducts, bytes / kTransposedMemory)
+                                     : std::max(products, bytes) / share(problem)) +
+      compiled_epilogue_seconds(problem, sms);
+  return std::max(launch_seconds(problem) + seconds, least_seconds(problem)) + own_copies_seconds(problem, device);
 }
 
 double first_choice_seconds(const ConvProblem& problem, const CudaDevice& device, std::int64_t engine) {

@@ -179,6 +179,10 @@ TEST(Cudnn, HalvesArePredictedByTheirChannels) {
   expect_us("x=f16,8x512x32x32,nhwc:w=f16,1024x512x3x3,nhwc:pad=1x1", 100);
   expect_us("x=f16,32x256x14x14,nhwc:w=f16,256x256x3x3,nhwc:pad=1x1", 17);
   expect_us("x=f16,1x512x7x7,nhwc:w=f16,512x512x3x3,nhwc:pad=1x1", 11.5);
+  // tf32, on an H200.
+  expect_us("x=f32,8x256x128x128,nhwc:w=f32,256x256x3x3,nhwc:pad=1x1:math=tf32", 362);
+  expect_us("x=f32,8x64x512x512,nhwc:w=f32,64x64x3x3,nhwc:pad=1x1:math=tf32", 617);
+  expect_us("x=f32,32x64x56x56,nhwc:w=f32,256x64x1x1,nhwc:math=tf32", 40.7);
   expect_us("x=f16,4x64x96x96x96,ndhwc:w=f16,32x64x3x3x3,ndhwc:pad=1x1x1", 1521);
 }
 

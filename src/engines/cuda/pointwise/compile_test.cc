@@ -121,7 +121,8 @@ TEST(PointwiseEngine, RefusesWhatIsNoProduct) {
         "w: this engine takes channels last"},
        {"fprop:x=f16,8x3x28x28,nhwc:w=f16,16x3x1x1", "w.dims=16x3x1x1: this engine copies channels two at a time"},
        {"fprop:x=f16,8x16x28x28:w=f16,16x16x1x1"},
-       {"fprop:x=f32,8x6x28x28,nhwc:w=f32,16x6x1x1", "w.dims=16x6x1x1: this engine takes 8 channels of strict f32 or more"},
+       {"fprop:x=f32,8x6x28x28,nhwc:w=f32,16x6x1x1",
+        "w.dims=16x6x1x1: this engine takes 8 channels of strict f32 or more"},
        {"fprop:x=f16,8x16x28x28,nhwc,align=2:w=f16,16x16x1x1"}});
 }
 

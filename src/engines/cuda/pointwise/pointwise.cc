@@ -161,8 +161,9 @@ class PointwiseEngine final : public ProductEngine {
     }
     const PointwiseShape shape = pointwise_shape(problem);
     if (shape.strict && shape.k < kLeastTerms) {
-      return Refusal{RefusalCode::channels, fmt::format("w.dims={}: this engine takes {} channels of strict f32 or more",
-                                                        to_string(problem.w.dims), kLeastTerms)};
+      return Refusal{RefusalCode::channels,
+                     fmt::format("w.dims={}: this engine takes {} channels of strict f32 or more",
+                                 to_string(problem.w.dims), kLeastTerms)};
     }
     if (shape.size == 2 && (shape.k % 2 != 0 || (!forward && shape.n % 2 != 0))) {
       return Refusal{RefusalCode::channels,
@@ -233,9 +234,10 @@ class PointwiseEngine final : public ProductEngine {
     const auto blocks = static_cast<double>(ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n));
     const auto steps = static_cast<double>(ceil_div(shape.k, depth_of(shape)));
     const double outputs = 1.0 * tile.m * tile.n, tile_flops = 2 * outputs * depth_of(shape) * steps;
-    const double rate =
-        (device.architecture >= 90 ? 5e12 : 2.2e12) * share_of(tile) *
-        (shape.strict ? kShareOfF32 : shape.size == 4 ? kShareOfTf32 : 1);
+    const double rate = (device.architecture >= 90 ? 5e12 : 2.2e12) * share_of(tile) *
+                        (shape.strict      ? kShareOfF32
+                         : shape.size == 4 ? kShareOfTf32
+                                           : 1);
     const double rounds = blocks <= sms ? 1 : std::max(blocks / sms, 1.5);
     const double epilogue = rounds * outputs / kOutputsPerSecond;
     const double activation = rounds * outputs * activation_seconds(problem.epilogue.activation.kind);
