@@ -2,6 +2,7 @@
 // of a tile of TILE_H x TILE_W pixels lie in each other: a block copies the patch of x that they cover into shared
 // memory, a pixel's channels side by side, PIXEL of them with zeros behind, and the lanes take their operands from
 // there, four terms at once. The filters lie beside, in the order of the terms, while the block goes through its tiles.
+// A thread copies pixels of one column, so that the next pixel is a fixed distance away: little code, soon compiled.
 #include "epilogue.cuh"
 #include "mma.cuh"
 #include "overlap.cuh"
@@ -31,16 +32,23 @@ constexpr int words = taps * PIXEL / 2;  // of a window: two terms each
 constexpr int steps = (words + 7) / 8;   // of 16 terms, of which lane t of four has words 2t and 2t + 1
 constexpr int pixel_bytes = 2 * PIXEL, row_bytes = span_w * pixel_bytes, plane_bytes = span_h * row_bytes;
 constexpr int filters_bytes = steps * TILE_N * 32, patch_bytes = TAPS_D * plane_bytes;
-constexpr int row_elements = span_w * IN_C, elements = TAPS_D * span_h * row_elements;
-constexpr int held = (elements + threads - 1) / threads;  // of a thread
+// A thread's pixels of a patch: the columns that are `threads` apart, of every so many-th line.
+constexpr int columns = (span_w + threads - 1) / threads;
+constexpr int lines_at_once = span_w <= threads ? threads / span_w : 1;
+constexpr int lines = (span_h + lines_at_once - 1) / lines_at_once;
+constexpr int pixels = columns * lines * TAPS_D, held = pixels * IN_C;
+// Rows of eight words of the filters: the lines of a thread.
+constexpr int filters_at_once = threads / 8, filters = TILE_N / filters_at_once;
+constexpr int taps_of_step = 16 / PIXEL;
 // A tile's patch is loaded while the one before is computed, where registers hold it.
 #ifdef WORK_BLOCKS
 constexpr bool ahead = false;  // the loop over work takes some
 #else
-constexpr bool ahead = held <= 20 && held + warp_m * warp_n / 32 + 80 <= 65536 / (MIN_BLOCKS * threads);
+constexpr bool ahead = held <= 48 && held + warp_m * warp_n / 32 + 72 <= 65536 / (MIN_BLOCKS * threads);
 #endif
 constexpr int at_once = PIXEL == 2 ? 1 : 2;  // words that are neighbours in the patch
 static_assert(warp_m % 16 == 0 && warp_n % 8 == 0 && TILE_W % 8 == 0, "no whole products");
+static_assert(TILE_N % filters_at_once == 0, "no whole lines of filters");
 
 // Where a window's word is, from its first on.
 __device__ __forceinline__ int offset_of(int word) {
@@ -78,101 +86,95 @@ WORK_KERNEL(__launch_bounds__(threads, MIN_BLOCKS), stem,
   const int n0 = static_cast<int>(WORK_BLOCK % sizes.blocks_n) * TILE_N;
   const int own_m = warp / WARPS_N * warp_m, own_n = warp % WARPS_N * warp_n;
 
-  // Element i of a tile's patch: where it goes, and what it is. Most patches lie inside the image.
   struct Tile {
     int nd, h, w;
     const ELEMENT* from;  // the patch's first pixel
     int in_d, in_h, in_w;
-    bool whole;
   };
+  float* const biases = reinterpret_cast<float*>(patch + patch_bytes);
+  int* const words_at = reinterpret_cast<int*>(biases + TILE_N);
   const auto tile_at = [&](int tile) {
     Tile at;
-    at.w = tile % sizes.tiles_w * TILE_W;
-    at.h = tile / sizes.tiles_w % sizes.tiles_h * TILE_H;
-    at.nd = tile / sizes.tiles_w / sizes.tiles_h;
-    at.in_d = at.nd % sizes.pixels[0] * sizes.stride_d - sizes.pad[0];
+    const unsigned line = static_cast<unsigned>(tile) / static_cast<unsigned>(sizes.tiles_w);
+    const unsigned plane = line / static_cast<unsigned>(sizes.tiles_h);
+    const unsigned image = plane / static_cast<unsigned>(sizes.pixels[0]);
+    at.w = static_cast<int>(tile - line * sizes.tiles_w) * TILE_W;
+    at.h = static_cast<int>(line - plane * sizes.tiles_h) * TILE_H;
+    at.nd = static_cast<int>(plane);
+    at.in_d = static_cast<int>(plane - image * sizes.pixels[0]) * sizes.stride_d - sizes.pad[0];
     at.in_h = at.h * STRIDE_H - sizes.pad[1];
     at.in_w = at.w * STRIDE_W - sizes.pad[2];
-    at.from = x + at.nd / sizes.pixels[0] * sizes.x_strides[0] + at.in_d * sizes.x_strides[1] +
-              at.in_h * sizes.x_strides[2] + at.in_w * sizes.x_strides[3];
-    at.whole = at.in_d >= 0 && at.in_d + (TAPS_D - 1) * sizes.dilation_d < sizes.in[0] && at.in_h >= 0 &&
-               at.in_h + span_h <= sizes.in[1] && at.in_w >= 0 && at.in_w + span_w <= sizes.in[2];
+    at.from = x + image * sizes.x_strides[0] + at.in_d * sizes.x_strides[1] + at.in_h * sizes.x_strides[2] +
+              at.in_w * sizes.x_strides[3];
     return at;
   };
   const int stride_d = static_cast<int>(sizes.x_strides[1]) * sizes.dilation_d,
             stride_h = static_cast<int>(sizes.x_strides[2]), stride_w = static_cast<int>(sizes.x_strides[3]);
-  const auto column_of = [](int i) { return CHANNELS_LAST ? i % row_elements / IN_C : i % row_elements % span_w; };
-  const auto channel_of = [](int i) { return CHANNELS_LAST ? i % row_elements % IN_C : i % row_elements / span_w; };
-  const auto load = [&](const Tile& tile, int i) {
-    const int column = column_of(i), line = i / row_elements, d = line / span_h, h = line % span_h;
-    const ELEMENT* const from =
-        tile.from + (d * stride_d + h * stride_h + column * stride_w + channel_of(i) * IN_STRIDE_C);
-    bool inside = elements % threads == 0 || i < elements;
-    if (!tile.whole) {
-      inside = inside && static_cast<unsigned>(tile.in_d + d * sizes.dilation_d) < static_cast<unsigned>(sizes.in[0]) &&
-               static_cast<unsigned>(tile.in_h + h) < static_cast<unsigned>(sizes.in[1]) &&
-               static_cast<unsigned>(tile.in_w + column) < static_cast<unsigned>(sizes.in[2]);
+  // Pixel i of a thread's: its place in the patch, and whether it has one.
+  struct Place {
+    int d, h, w;
+    bool there;
+  };
+  const auto place_of = [](int thread, int i) {
+    Place at;
+    const int line = i / columns;
+    at.w = (span_w <= threads ? thread % span_w : thread) + i % columns * threads;
+    at.h = (span_w <= threads ? thread / span_w : 0) + line % lines * lines_at_once;
+    at.d = line / lines;
+    at.there = (span_w > threads || threads % span_w == 0 || thread < lines_at_once * span_w) &&
+               (span_h % lines_at_once == 0 || at.h < span_h) && (columns == 1 || at.w < span_w);
+    return at;
+  };
+  const auto load = [&](const Tile& tile, const Place& at, unsigned short* values) {
+    const ELEMENT* const from = tile.from + (at.d * stride_d + at.h * stride_h + at.w * stride_w);
+    const auto within = [&](int place, int dim) {
+      return static_cast<unsigned>(place) < static_cast<unsigned>(sizes.in[dim]);
+    };
+    const bool inside = at.there && within(tile.in_d + at.d * sizes.dilation_d, 0) && within(tile.in_h + at.h, 1) &&
+                        within(tile.in_w + at.w, 2);
+#pragma unroll
+    for (int c = 0; c < IN_C; ++c) {
+      values[c] = static_cast<unsigned short>(load_or_zero(from + c * IN_STRIDE_C, inside));
     }
-    return static_cast<unsigned short>(load_or_zero(from, inside));
   };
-  const auto put = [&](int i, unsigned short value) {
-    if (elements % threads != 0 && i >= elements) return;
-    *reinterpret_cast<unsigned short*>(patch + i / row_elements * row_bytes + column_of(i) * pixel_bytes +
-                                       2 * channel_of(i)) = value;
+  const auto put = [&](const Place& at, const unsigned short* values) {
+    if (!at.there) return;
+    Raw<ELEMENT, PIXEL> pixel;
+#pragma unroll
+    for (int c = 0; c < PIXEL; c += 2) {
+      set_word(pixel, c / 2, (c < IN_C ? values[c] : 0u) | (c + 1 < IN_C ? values[c + 1] : 0u) << 16);
+    }
+    *reinterpret_cast<Raw<ELEMENT, PIXEL>*>(patch + at.d * plane_bytes + at.h * row_bytes + at.w * pixel_bytes) = pixel;
   };
-  // The thread, anew for each tile: what its elements have in common with those of other tiles takes no registers.
+  // The thread, anew for each tile: what its pixels have in common with those of other tiles takes no registers.
   const auto self = [] {
     int thread = static_cast<int>(threadIdx.x);
     asm volatile("" : "+r"(thread));
     return thread;
   };
-  unsigned short next[ahead ? held : 1];
-  const auto load_ahead = [&](int tile) {
-    if (!ahead || tile >= sizes.tiles) return;
-    const Tile at = tile_at(tile);
-    const int thread = self();
+  // What all tiles have in common: the filters, the biases, and where a window's words are.
+  const auto prepare = [&] {
+    const int own = static_cast<int>(threadIdx.x) / 8, part = static_cast<int>(threadIdx.x) % 8;
+    const int own_tap = part / (PIXEL / 2), c = part % (PIXEL / 2) * 2;
+    const ELEMENT* const from = w + (static_cast<long long>(n0 + own) * taps + own_tap) * IN_C + c;
+    unsigned* const to = reinterpret_cast<unsigned*>(shared) + threadIdx.x;
+#pragma unroll (filters > 8 ? 1 : 8 / filters)
+    for (int step = 0; step < steps; ++step) {
 #pragma unroll
-    for (int j = 0; j < (ahead ? held : 0); ++j) next[j] = load(at, thread + j * threads);
-  };
-
-  const int first = static_cast<int>(WORK_BLOCK / sizes.blocks_n);
-  load_ahead(first);  // while the filters are fetched
-#pragma unroll 16
-  for (int i = threadIdx.x; i < filters_bytes / 4; i += threads) {
-    const int word = i / (8 * TILE_N) * 8 + i % 8, n = n0 + i / 8 % TILE_N;
-    const int tap = word / (PIXEL / 2), c = word % (PIXEL / 2) * 2;
-    const ELEMENT* const from = w + (static_cast<long long>(n) * taps + tap) * IN_C + c;
-    const bool inside = n < sizes.n && tap < taps;
-    reinterpret_cast<unsigned*>(shared)[i] =
-        load_or_zero(from, inside && c < IN_C) | load_or_zero(from + 1, inside && c + 1 < IN_C) << 16;
-  }
-  for (int i = threadIdx.x; i < patch_bytes / 4; i += threads) reinterpret_cast<unsigned*>(patch)[i] = 0;
-
-  int offsets[steps][2];
-#pragma unroll
-  for (int step = 0; step < steps; ++step) {
-    offsets[step][0] = offset_of(8 * step + 2 * quad);
-    offsets[step][1] = at_once == 2 ? 0 : offset_of(8 * step + 2 * quad + 1);
-  }
-  float* const biases = reinterpret_cast<float*>(patch + patch_bytes);
-  for (int i = threadIdx.x; BIAS && i < TILE_N; i += threads) {
-    biases[i] = n0 + i < sizes.n ? bias_of<ELEMENT>(args, n0 + i) : 0.0f;
-  }
-
-#pragma unroll 1
-  for (int tile = first; tile < sizes.tiles; tile += sizes.splits) {
-    const Tile here = tile_at(tile);
-    __syncthreads();  // the windows of the tile before are read
-    if (const int thread = self(); ahead) {
-#pragma unroll
-      for (int j = 0; j < (ahead ? held : 0); ++j) put(thread + j * threads, next[j]);
-    } else {
-#pragma unroll 8
-      for (int i = thread; i < elements; i += threads) put(i, load(here, i));
+      for (int i = 0; i < filters; ++i) {
+        const ELEMENT* const at = from + (i * filters_at_once * taps + step * taps_of_step) * IN_C;
+        const bool inside = n0 + own + i * filters_at_once < sizes.n && step * taps_of_step + own_tap < taps;
+        to[(step * TILE_N + i * filters_at_once) * 8] =
+            load_or_zero(at, inside && c < IN_C) | load_or_zero(at + 1, inside && c + 1 < IN_C) << 16;
+      }
     }
-    __syncthreads();
-    load_ahead(tile + sizes.splits);
-
+    for (int i = threadIdx.x; BIAS && i < TILE_N; i += threads) {
+      biases[i] = n0 + i < sizes.n ? bias_of<ELEMENT>(args, n0 + i) : 0.0f;
+    }
+#pragma unroll 1
+    for (int i = threadIdx.x; i < 8 * steps; i += threads) words_at[i] = offset_of(i);
+  };
+  const auto compute = [&](const Tile& here) {
     const char* windows[warp_m / 16][2];
 #pragma unroll
     for (int i = 0; i < warp_m / 16; ++i) {
@@ -183,8 +185,9 @@ WORK_KERNEL(__launch_bounds__(threads, MIN_BLOCKS), stem,
       }
     }
     float sums[warp_m / 16][warp_n / 8][4] = {};
-#pragma unroll
-    for (int step = 0; step < steps; ++step) {
+    int offsets[2] = {words_at[2 * quad], words_at[2 * quad + 1]};
+    const auto multiply = [&](int step, bool whole) {
+      const int word = 8 * step + 2 * quad;
       uint2 right[warp_n / 8];
 #pragma unroll
       for (int j = 0; j < warp_n / 8; ++j) {
@@ -192,14 +195,21 @@ WORK_KERNEL(__launch_bounds__(threads, MIN_BLOCKS), stem,
       }
 #pragma unroll
       for (int i = 0; i < warp_m / 16; ++i) {
-        const uint2 upper = terms_at(windows[i][0], offsets[step], 8 * step + 2 * quad);
-        const uint2 lower = terms_at(windows[i][1], offsets[step], 8 * step + 2 * quad);
+        const uint2 upper = terms_at(windows[i][0], offsets, whole ? 0 : word);
+        const uint2 lower = terms_at(windows[i][1], offsets, whole ? 0 : word);
 #pragma unroll
         for (int j = 0; j < warp_n / 8; ++j) {
           mma_k16<ELEMENT>(sums[i][j], upper.x, lower.x, upper.y, lower.y, right[j].x, right[j].y);
         }
       }
+    };
+#pragma unroll 2
+    for (int step = 0; step < words / 8; ++step) {
+      const int coming[2] = {words_at[8 * step + 2 * quad + 8], words_at[8 * step + 2 * quad + 9]};
+      multiply(step, true);
+      offsets[0] = coming[0], offsets[1] = coming[1];
     }
+    if (words % 8 != 0) multiply(words / 8, false);
 
 #pragma unroll
     for (int i = 0; i < warp_m / 16; ++i) {
@@ -208,9 +218,7 @@ WORK_KERNEL(__launch_bounds__(threads, MIN_BLOCKS), stem,
         const int m = own_m + 16 * i + 8 * lower + row, h = here.h + m / TILE_W, at = here.w + m % TILE_W;
         const bool inside = h < sizes.pixels[1] && at < sizes.pixels[2];
         const long long pixel =
-            ((static_cast<long long>(here.nd) * sizes.pixels[1] + (inside ? h : 0)) * sizes.pixels[2] +
-             (inside ? at : 0)) *
-            sizes.n;
+            ((static_cast<long long>(here.nd) * sizes.pixels[1] + h) * sizes.pixels[2] + at) * sizes.n;
         unsigned found[warp_n / 8];
 #pragma unroll
         for (int j = 0; j < warp_n / 8; ++j) {
@@ -248,5 +256,39 @@ WORK_KERNEL(__launch_bounds__(threads, MIN_BLOCKS), stem,
         }
       }
     }
+  };
+
+  const int first = static_cast<int>(WORK_BLOCK / sizes.blocks_n);
+  Tile here{};
+#pragma unroll 1
+  for (int tile = first - sizes.splits;; tile += sizes.splits) {
+    const bool more = tile + sizes.splits < sizes.tiles;
+    const Tile coming = tile_at(tile + sizes.splits);
+    unsigned short next[ahead ? held : 1];
+    if (const int thread = self(); ahead && more) {
+#pragma unroll
+      for (int i = 0; i < (ahead ? pixels : 0); ++i) load(coming, place_of(thread, i), next + i * IN_C);
+    }
+    if (tile < first) {
+      prepare();
+    } else {
+      compute(here);
+    }
+    if (!more) break;
+    __syncthreads();  // the windows of the tile are read
+    if (const int thread = self(); ahead) {
+#pragma unroll
+      for (int i = 0; i < (ahead ? pixels : 0); ++i) put(place_of(thread, i), next + i * IN_C);
+    } else {
+#pragma unroll (IN_C > 4 ? 2 : 16 / IN_C)
+      for (int i = 0; i < pixels; ++i) {
+        const Place at = place_of(thread, i);
+        unsigned short values[IN_C];
+        load(coming, at, values);
+        put(at, values);
+      }
+    }
+    __syncthreads();
+    here = coming;
   }
 }
