@@ -1,1 +1,1 @@
-#include "ops/reduce/fold_kernels.inc"
+#include "ops/reduce/folds.inc"

@@ -216,7 +216,6 @@ extern "C" __global__ void tile_2d(const __grid_constant__ TensorMap map, Coordi
   load_box([&](unsigned to, unsigned barrier) { tma_load(to, &map, barrier, p.c[0], p.c[1]); }, p.bytes, out);
 }
 extern "C" __global__ void tile_3d(const __grid_constant__ TensorMap map, Coordinates p, char* out) {
-  if (first_thread()) prefetch_l2(&map, p.c[0], p.c[1], p.c[2]);
   load_box([&](unsigned to, unsigned barrier) { tma_load(to, &map, barrier, p.c[0], p.c[1], p.c[2]); }, p.bytes, out);
 }
 extern "C" __global__ void tile_4d(const __grid_constant__ TensorMap map, Coordinates p, char* out) {

@@ -7,6 +7,7 @@
 #include "overlap.cuh"
 #include "problem.h"
 #include "ptx.cuh"
+#include "quad.cuh"
 #include "types.cuh"
 #define WGMMA_N TILE_N
 #include "wgmma.cuh"
@@ -32,6 +33,8 @@ constexpr int row_bytes = 2 * SLICE;  // as many as are swizzled together
 constexpr int in_bytes = TILE_M * row_bytes, stage_bytes = in_bytes + TILE_N * row_bytes;
 constexpr int sums_pitch = TILE_N + 8;  // floats
 constexpr int columns = TILE_N / OUT_VECTOR, items = TILE_M * columns / multipliers;
+// A block with all terms of a tile stores from registers.
+constexpr bool alone = !SHARED_TERMS && OUT_VECTOR == 8;
 
 // a / b of numbers below 2^18. The code of an exact division is fetched longer than a slice.
 __device__ __forceinline__ int quotient(int a, int b) {
@@ -136,23 +139,19 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32)
     }
     fence_mbarrier_init();
   }
-  let_next_start();
   __syncthreads();
 
   if (warp == 4 * groups) {
     const Slice begin(first, sizes);
     if (lane == 0) {
       prefetch_tensormap(&in);
-      // The filters come to the L2 cache while the kernel in front still runs.
-      Slice slice = begin;
-#pragma unroll 1
-      for (int step = 0; step < steps; ++step, slice.next(sizes)) prefetch_l2(&w, slice.channel, slice.tap, at_tile.n0);
+      prefetch_tensormap(&w);
     }
     wait_for_previous();
     int stage = 0, parity = 1;
 #pragma unroll 1
     for (; at_tile.tile < sizes.tiles; at_tile.next(sizes)) {
-      cluster_arrive();
+      if constexpr (!alone) cluster_arrive();
       const Window window(at_tile.m0, sizes);
       Slice slice = begin;
 #pragma unroll 1
@@ -166,29 +165,43 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32)
         }
         if (++stage == sizes.stages) stage = 0, parity ^= 1;
       }
-      cluster_wait();
-      cluster_arrive();
-      cluster_wait();
+      if constexpr (!alone) {
+        cluster_wait();
+        cluster_arrive();
+        cluster_wait();
+      }
     }
     return;
   }
 
-  wait_for_previous();
+  overlap();
   int stage = 0, parity = 0;
 #pragma unroll 1
   for (; at_tile.tile < sizes.tiles; at_tile.next(sizes)) {
-    cluster_arrive();
+    if constexpr (!alone) cluster_arrive();
     const int n0 = at_tile.n0, m0 = at_tile.m0;
-    // What is read besides the sums is on its way while they are computed.
+    // What is read besides the sums is on its way while they are computed. A thread finishes OUT_VECTOR channels of a
+    // row at a time: alone, those of its quad's rows, in turn with the quad's others.
     const int own_rows = 1 << sizes.log_rows;
+    const auto row_of = [&](int i) {
+      return alone ? 16 * warp + 8 * (i / (items / 2)) + lane / 4 : (i * multipliers + thread) / columns;
+    };
+    const auto column_of = [&](int i) {
+      return alone ? 32 * (i % (items / 2)) + 8 * (lane % 4) : (i * multipliers + thread) % columns * OUT_VECTOR;
+    };
+    constexpr bool one_column = alone ? items == 2 : multipliers % columns == 0;
+    constexpr int biases = alone ? items / 2 : one_column ? 1 : items;
+    float bias[biases][OUT_VECTOR];
     long long at[items];
     Beside<ELEMENT, OUT_VECTOR> beside[items];
 #pragma unroll
     for (int i = 0; i < items; ++i) {
-      const int item = i * multipliers + thread, row = item / columns, n = n0 + item % columns * OUT_VECTOR;
-      const int m = m0 + rank * own_rows + row;
-      at[i] = row < own_rows && m < sizes.m && n < sizes.n ? static_cast<long long>(m) * sizes.n + n : -1;
+      const int row = row_of(i), n = n0 + column_of(i), m = m0 + (alone ? 0 : rank * own_rows) + row;
+      at[i] = (alone || row < own_rows) && m < sizes.m && n < sizes.n ? static_cast<long long>(m) * sizes.n + n : -1;
       if (at[i] >= 0) beside[i].load(out, at[i], args);
+      if constexpr (BIAS) {
+        if (i < biases && n < sizes.n) load_bias<ELEMENT, OUT_VECTOR>(bias[i], n, args);
+      }
     }
 
     float sums[TILE_N / 2];
@@ -217,35 +230,55 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32)
     wgmma_wait<0>(sums);
     if (steps > 0 && thread % 128 == 0) mbarrier_arrive(empty(last));
 
-    cluster_wait();  // all blocks have begun, and have read the sums of the tile before
+    if constexpr (alone) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int m = 16 * warp + 8 * half + lane / 4, owner = m >> sizes.log_rows;
-      const unsigned to =
-          mapa(parts + 4 * ((rank * own_rows + m - owner * own_rows) * sums_pitch + lane % 4 * 2), owner);
+      for (int i = 0; i < items; ++i) {
+        const int half = i / (items / 2), first = i % (items / 2) * 16 + 2 * half;
+        unsigned even[4], odd[4];
 #pragma unroll
-      for (int j = 0; j < TILE_N / 8; ++j) {
-        store_shared_cluster(to + 32 * j, make_float2(sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]));
+        for (int j = 0; j < 4; ++j) {
+          even[j] = __float_as_uint(sums[first + 4 * j]), odd[j] = __float_as_uint(sums[first + 4 * j + 1]);
+        }
+        transpose_quad(even);
+        transpose_quad(odd);
+        if (at[i] < 0) continue;
+        float v[OUT_VECTOR];
+#pragma unroll
+        for (int j = 0; j < OUT_VECTOR / 2; ++j) {
+          v[2 * j] = __uint_as_float(even[j]), v[2 * j + 1] = __uint_as_float(odd[j]);
+        }
+        epilogue<ELEMENT, OUT_VECTOR>(v, beside[i], bias[i % biases], n0 + column_of(i), args);
+        store_raw<ELEMENT, OUT_VECTOR>(out + at[i], pack<ELEMENT, OUT_VECTOR>(v));
       }
-    }
-    cluster_arrive();
-    cluster_wait();
+    } else {
+      cluster_wait();  // all blocks have begun, and have read the sums of the tile before
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int m = 16 * warp + 8 * half + lane / 4, owner = m >> sizes.log_rows;
+        const unsigned to =
+            mapa(parts + 4 * ((rank * own_rows + m - owner * own_rows) * sums_pitch + lane % 4 * 2), owner);
+#pragma unroll
+        for (int j = 0; j < TILE_N / 8; ++j) {
+          store_shared_cluster(to + 32 * j, make_float2(sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]));
+        }
+      }
+      cluster_arrive();
+      cluster_wait();
 
 #pragma unroll
-    for (int i = 0; i < items; ++i) {
-      if (at[i] < 0) continue;
-      const int item = i * multipliers + thread, column = item % columns * OUT_VECTOR;
-      const float* from = reinterpret_cast<const float*>(shared + (parts - barriers)) + item / columns * sums_pitch + column;
-      float v[OUT_VECTOR] = {};
+      for (int i = 0; i < items; ++i) {
+        if (at[i] < 0) continue;
+        const float* from =
+            reinterpret_cast<const float*>(shared + (parts - barriers)) + row_of(i) * sums_pitch + column_of(i);
+        float v[OUT_VECTOR] = {};
 #pragma unroll 1
-      for (int split = 0; split < sizes.splits; ++split) {
+        for (int split = 0; split < sizes.splits; ++split) {
 #pragma unroll
-        for (int e = 0; e < OUT_VECTOR; ++e) v[e] += from[split * own_rows * sums_pitch + e];
+          for (int e = 0; e < OUT_VECTOR; ++e) v[e] += from[split * own_rows * sums_pitch + e];
+        }
+        epilogue<ELEMENT, OUT_VECTOR>(v, beside[i], bias[one_column ? 0 : i], n0 + column_of(i), args);
+        store_raw<ELEMENT, OUT_VECTOR>(out + at[i], pack<ELEMENT, OUT_VECTOR>(v));
       }
-      float bias[OUT_VECTOR];
-      if constexpr (BIAS) load_bias<ELEMENT, OUT_VECTOR>(bias, n0 + column, args);
-      epilogue<ELEMENT, OUT_VECTOR>(v, beside[i], bias, n0 + column, args);
-      store_raw<ELEMENT, OUT_VECTOR>(out + at[i], pack<ELEMENT, OUT_VECTOR>(v));
     }
   }
 }

@@ -13,8 +13,9 @@ __device__ __forceinline__ void wait_for_previous() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// What every block does before it touches memory.
+// What every block does before it touches memory. The next kernel's blocks come when this one computes, not while it
+// waits itself: blocks of several kernels that wait behind one another hold the places of those that could compute.
 __device__ __forceinline__ void overlap() {
-  let_next_start();
   wait_for_previous();
+  let_next_start();
 }

@@ -28,6 +28,12 @@ constexpr int b_rows = SCATTERS ? TILE_K : TILE_N, b_columns = SCATTERS ? TILE_N
 constexpr int b_pitch = size * b_columns + (SCATTERS && size == 4 ? product_pad_of_terms : product_pad);
 constexpr int a_bytes = TILE_M * a_pitch, stage_bytes = a_bytes + b_rows * b_pitch;
 constexpr int ahead = STAGES > 1 ? STAGES - 1 : 1;
+constexpr int slabs_bytes = 4 * WARPS_M * WARPS_N * slab_floats<warp_n>;
+constexpr int biases_at = STAGES * stage_bytes > slabs_bytes ? STAGES * stage_bytes : slabs_bytes;
+// Whether registers hold what is added to a thread's outputs while these are computed.
+constexpr int besides = warp_m * warp_n / 32 * ((BETA != 0.0f) + (GAMMA != 0.0f)) / 2;
+constexpr bool early =
+    size == 2 && OUT_VECTOR == 8 && warp_m * warp_n / 32 + besides + 72 <= 65536 / (MIN_BLOCKS * threads);
 
 // Where the pixel of row m begins in the tensor with the stride, in elements of `channels` a pixel.
 __device__ __forceinline__ long long strided(int m, int channels, const Sizes& sizes) {
@@ -138,6 +144,20 @@ WORK_KERNEL(__launch_bounds__(threads, MIN_BLOCKS), pointwise,
 
   const int warp = threadIdx.x / 32;
   const int own_m = warp / WARPS_N * warp_m, own_n = warp % WARPS_N * warp_n;
+  const auto place_at = [&](int row, int column) {
+    const int m = m0 + own_m + row, n = n0 + own_n + column;
+    return m < sizes.m && n < sizes.n ? place(m, n, sizes) : -1;
+  };
+  const auto channel_of = [&](int column) { return SCATTERS ? (n0 + column) % sizes.channels : n0 + column; };
+  const auto channel_at = [&](int column) { return channel_of(own_n + column); };
+  TileFinish<ELEMENT, warp_m, warp_n, OUT_VECTOR, early, decltype(place_at), decltype(channel_at)> finish(
+      out, epilogue, place_at, channel_at);
+  // The biases come while the first operands do.
+  float* const biases = reinterpret_cast<float*>(shared + biases_at);
+  static_assert(TILE_N <= threads, "a thread has one bias");
+  if (const int i = static_cast<int>(threadIdx.x); BIAS && i < TILE_N) {
+    biases[i] = n0 + i < sizes.n ? bias_of<ELEMENT>(epilogue, channel_of(i)) : 0.0f;
+  }
   float sums[warp_m / 16][warp_n / 8][4] = {};
 #pragma unroll 1
   for (int step = 0; step < sizes.steps; ++step) {
@@ -152,11 +172,5 @@ WORK_KERNEL(__launch_bounds__(threads, MIN_BLOCKS), pointwise,
   __syncthreads();
   if constexpr (size == 4 && STRICT) mend(sums, in, w, m0 + own_m, n0 + own_n, sizes);
 
-  finish_tile<ELEMENT, warp_m, warp_n, OUT_VECTOR>(
-      sums, reinterpret_cast<float*>(shared) + warp * slab_floats<warp_n>, out, epilogue,
-      [&](int row, int column) {
-        const int m = m0 + own_m + row, n = n0 + own_n + column;
-        return m < sizes.m && n < sizes.n ? place(m, n, sizes) : -1;
-      },
-      [&](int column) { return SCATTERS ? (n0 + own_n + column) % sizes.channels : n0 + own_n + column; });
+  finish(sums, reinterpret_cast<float*>(shared) + warp * slab_floats<warp_n>, biases + own_n);
 }

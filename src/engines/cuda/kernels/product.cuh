@@ -118,57 +118,80 @@ __device__ __forceinline__ void multiply(float (&sums)[M / 16][N / 8][4], unsign
 template <int N>
 constexpr int slab_floats = 16 * (N + 8);
 
-// The epilogue, V neighbouring columns at a time: place(row, column) is where they are in out, or below 0 where there is
-// nothing; channel(column) is the first one's. Each warp has a slab of its own, which nobody else uses meanwhile. What is
-// read besides the sums is on its way for all rows before the first are put in order.
-template <class T, int M, int N, int V, class Place, class Channel>
-__device__ __forceinline__ void finish_tile(const float (&sums)[M / 16][N / 8][4], float* slab, T* out,
-                                            const EpilogueArgs& args, const Place& place, const Channel& channel) {
-  constexpr int pitch = N + 8, units = N / V, turns = (16 * units + 31) / 32;
-  constexpr bool one_column = 32 % units == 0;  // a lane's is the same in all rows
-  const int lane = threadIdx.x % 32;
-  const auto row_of = [&](int turn) { return (lane + 32 * turn) / units; };
-  const auto column_of = [&](int turn) { return (lane + (one_column ? 0 : 32 * turn)) % units * V; };
+// The epilogue, V neighbouring columns at a time: place(row, column) is where they are in out, or below 0 where there
+// is nothing; channel(column) is the first one's, whose biases are biases[column] and the next. Each warp has a slab of
+// its own, which nobody else uses meanwhile. What is read besides the sums is on its way for all rows before the first
+// are put in order: `early` before there are sums, when the finish is made.
+template <class T, int M, int N, int V, bool early, class Place, class Channel>
+class TileFinish {
+  static constexpr int pitch = N + 8, units = N / V, turns = (16 * units + 31) / 32;
+  static constexpr bool one_column = 32 % units == 0;  // a lane's is the same in all rows
 
-  Beside<T, V> beside[M / 16][turns];
-  if constexpr (BETA != 0.0f || GAMMA != 0.0f) {
+ public:
+  __device__ __forceinline__ TileFinish(T* out, const EpilogueArgs& args, const Place& place, const Channel& channel)
+      : out_(out), args_(args), place_(place), channel_(channel) {
+    if constexpr (early) load();
+  }
+
+  __device__ __forceinline__ void operator()(const float (&sums)[M / 16][N / 8][4], float* slab, const float* biases) {
+    if constexpr (!early) load();
+    const int lane = threadIdx.x % 32;
+    float bias[V] = {};
+    if constexpr (BIAS && one_column) take(bias, biases + column_of(0));
 #pragma unroll
     for (int i = 0; i < M / 16; ++i) {
+      __syncwarp();
+#pragma unroll
+      for (int j = 0; j < N / 8; ++j) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          float* const to = slab + (lane / 4 + 8 * half) * pitch + 8 * j + lane % 4 * 2;
+          to[0] = sums[i][j][2 * half];
+          to[1] = sums[i][j][2 * half + 1];
+        }
+      }
+      __syncwarp();
 #pragma unroll
       for (int turn = 0; turn < turns; ++turn) {
-        const long long at = row_of(turn) < 16 ? place(16 * i + row_of(turn), column_of(turn)) : -1;
-        if (at >= 0) beside[i][turn].load(out, at, args);
+        const int row = row_of(turn), column = column_of(turn);
+        const long long at = row < 16 ? place_(16 * i + row, column) : -1;
+        if (at < 0) continue;
+        if constexpr (BIAS && !one_column) take(bias, biases + column);
+        float v[V];
+        take(v, slab + row * pitch + column);
+        epilogue<T, V>(v, beside_[i][turn], bias, channel_(column), args_);
+        store_raw<T, V>(out_ + at, pack<T, V>(v));
       }
     }
   }
-  float bias[V];
-  if constexpr (BIAS && one_column) {
-    if (place(0, column_of(0)) >= 0) load_bias<T, V>(bias, channel(column_of(0)), args);
+
+ private:
+  __device__ __forceinline__ static int row_of(int turn) {
+    return (static_cast<int>(threadIdx.x % 32) + 32 * turn) / units;
   }
+  __device__ __forceinline__ static int column_of(int turn) {
+    return (static_cast<int>(threadIdx.x % 32) + (one_column ? 0 : 32 * turn)) % units * V;
+  }
+  __device__ __forceinline__ static void take(float (&to)[V], const float* from) {
 #pragma unroll
-  for (int i = 0; i < M / 16; ++i) {
-    __syncwarp();
+    for (int e = 0; e < V; ++e) to[e] = from[e];
+  }
+  __device__ __forceinline__ void load() {
+    if constexpr (BETA != 0.0f || GAMMA != 0.0f) {
 #pragma unroll
-    for (int j = 0; j < N / 8; ++j) {
+      for (int i = 0; i < M / 16; ++i) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float* const to = slab + (lane / 4 + 8 * half) * pitch + 8 * j + lane % 4 * 2;
-        to[0] = sums[i][j][2 * half];
-        to[1] = sums[i][j][2 * half + 1];
+        for (int turn = 0; turn < turns; ++turn) {
+          const long long at = row_of(turn) < 16 ? place_(16 * i + row_of(turn), column_of(turn)) : -1;
+          if (at >= 0) beside_[i][turn].load(out_, at, args_);
+        }
       }
     }
-    __syncwarp();
-#pragma unroll
-    for (int turn = 0; turn < turns; ++turn) {
-      const int row = row_of(turn), column = column_of(turn);
-      const long long at = row < 16 ? place(16 * i + row, column) : -1;
-      if (at < 0) continue;
-      if constexpr (BIAS && !one_column) load_bias<T, V>(bias, channel(column), args);
-      float v[V];
-#pragma unroll
-      for (int e = 0; e < V; ++e) v[e] = slab[row * pitch + column + e];
-      epilogue<T, V>(v, beside[i][turn], bias, channel(column), args);
-      store_raw<T, V>(out + at, pack<T, V>(v));
-    }
   }
-}
+
+  T* out_;
+  const EpilogueArgs& args_;
+  const Place& place_;
+  const Channel& channel_;
+  Beside<T, V> beside_[M / 16][turns];
+};

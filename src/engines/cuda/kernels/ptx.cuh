@@ -286,12 +286,6 @@ __device__ __forceinline__ void prefetch_tensormap(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// Asks for a box to be brought into the L2 cache; nothing waits for it.
-__device__ __forceinline__ void prefetch_l2(const void* map, int c0, int c1, int c2) {
-  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(c0), "r"(c1), "r"(c2)
-               : "memory");
-}
-
 #define CONVOY_TMA_LOAD(form) "cp.async.bulk.tensor." form ".mbarrier::complete_tx::bytes [%0], [%1, "
 __device__ __forceinline__ void tma_load(unsigned to, const void* map, unsigned barrier, int c0, int c1) {
   asm volatile(CONVOY_TMA_LOAD("2d.shared::cluster.global.tile") "{%3, %4}], [%2];" ::"r"(to), "l"(map), "r"(barrier),

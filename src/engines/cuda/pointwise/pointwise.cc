@@ -71,7 +71,7 @@ int stages_of(const PointwiseShape& shape, const ProductTile& tile) {
 
 std::int64_t shared_bytes(const PointwiseShape& shape, const ProductTile& tile) {
   const std::int64_t slabs = std::int64_t{64} * tile.warps_m * (tile.n + 8 * tile.warps_n);
-  return std::max(stages_of(shape, tile) * stage_bytes(shape, tile), slabs);
+  return std::max(stages_of(shape, tile) * stage_bytes(shape, tile), slabs) + 4 * tile.n;  // biases
 }
 
 // The largest that divides the count and that the tensor's alignment allows.
