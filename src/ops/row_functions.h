@@ -54,6 +54,12 @@ struct RowFunctions {
                         std::int64_t terms, DataType type, void* y, std::int64_t y_step, std::int64_t row_count,
                         std::int64_t count);
   static constexpr std::int64_t kMostTerms = 9;
+  // y[r * count + j] = start[j] + the sum over k < terms of x[r * terms + k] * rows[k * count + j], for r < row_count,
+  // j < count, of f32; several rows in a vector. 0 < terms, count <= tiny.
+  void (*tiny_products)(const float* x, const float* rows, const float* start, std::int64_t terms, float* y,
+                        std::int64_t row_count, std::int64_t count);
+  std::int64_t tiny;
+  static constexpr std::int64_t kMostTiny = 8;
   // sums[i] += the sum over r < row_count of x[r * row_step + i], which is made first.
   void (*accumulate)(DataType type, const void* x, std::int64_t row_step, std::int64_t row_count, float* sums,
                      std::int64_t count);

@@ -105,11 +105,20 @@ TEST(Gemm, ByPanels) {
   }
 }
 
-// Few terms a sum, or few columns of a transposed matrix; halves by panels, too.
+// Few terms a sum, and few columns, so that a vector has several rows; or few columns of a transposed matrix; halves by
+// panels, too.
 TEST(MatMul, ThinProducts) {
   for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16}) {
-    for (const auto& [m, n, k] :
-         {std::array<std::int64_t, 3>{100, 40, 2}, {300, 7, 5}, {130, 261, 1}, {97, 130, 1}, {4, 33, 3}, {5, 200, 4}}) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{100, 40, 2},
+                                  {300, 7, 5},
+                                  {130, 261, 1},
+                                  {97, 130, 1},
+                                  {4, 33, 3},
+                                  {5, 200, 4},
+                                  {100, 4, 4},
+                                  {131, 3, 8},
+                                  {70, 8, 5},
+                                  {65, 2, 3}}) {
       const HostTensor a = tensor(type, {2, m, k}, spread(2 * m * k, -1, 1));
       const double relative = type == DataType::f32 ? 1e-5 : 2e-2;
       for (const Dims& dims : {Dims{k, n}, Dims{2, k, n}}) {

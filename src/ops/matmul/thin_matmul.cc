@@ -86,6 +86,31 @@ class ThinMatmul {
   std::int64_t terms_;
 };
 
+// Many rows of a times a small b, both as they lie: attention whose heads are mixed.
+std::unique_ptr<OpPlan> tiny_matmul(const NodeDesc& node, const RowFunctions& functions, const MatMulShape& s,
+                                    const ProductBias& bias) {
+  constexpr std::int64_t kLeastRows = 64;
+  const bool lies = s.a_column == 1 && s.a_row == s.k && s.c_column == 1 && s.c_row == s.n && s.batches() == 1;
+  const bool of_columns = bias.beta == 0 || (bias.beta == 1 && bias.row == 0);  // what is added
+  const bool is_tiny = s.k > 0 && s.k <= functions.tiny && s.n > 0 && s.n <= functions.tiny && s.m >= kLeastRows;
+  if (!lies || !of_columns || bias.alpha != 1 || !is_tiny) return nullptr;
+  return make_plan(node, [&functions, s, bias](auto in, auto out, const ExecContext& context) -> Result<void> {
+    const auto *const a = static_cast<const float*>(in[0]), *const b = static_cast<const float*>(in[1]);
+    const auto* const added = bias.beta != 0 ? static_cast<const float*>(in[2]) : nullptr;
+    std::array<float, RowFunctions::kMostTiny * RowFunctions::kMostTiny> rows;
+    std::array<float, RowFunctions::kMostTiny> start{};
+    for (std::int64_t j = 0; j < s.n; ++j) {
+      for (std::int64_t k = 0; k < s.k; ++k) rows[k * s.n + j] = b[k * s.b_row + j * s.b_column];
+      if (added != nullptr) start[j] = added[j * bias.column];
+    }
+    parallel_for(context, s.m, s.n * s.k, [&](std::int64_t begin, std::int64_t end) {
+      functions.tiny_products(a + begin * s.k, rows.data(), start.data(), s.k,
+                              static_cast<float*>(out[0]) + begin * s.n, end - begin, s.n);
+    });
+    return {};
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<OpPlan> thin_matmul(const NodeDesc& node, const MatMulShape& shape, DataType type,
@@ -93,6 +118,9 @@ std::unique_ptr<OpPlan> thin_matmul(const NodeDesc& node, const MatMulShape& sha
   constexpr TypeSet kTypes = only(DataType::f32) | kHalves;
   const RowFunctions* const functions = row_functions(request.cpu.isa);
   if (functions == nullptr || !contains(kTypes, type) || shape.k == 0 || shape.n > kWidest) return nullptr;
+  if (type == DataType::f32) {
+    if (auto plan = tiny_matmul(node, *functions, shape, bias)) return plan;
+  }
   // Of shorter rows panels, or oneDNN's product with halves as f32, are sooner done.
   constexpr std::int64_t kFewRows = 8, kShortRow = 64, kFewTerms = 3;
   const bool of_halves = contains(kHalves, type) && shape.k <= kFewTerms;

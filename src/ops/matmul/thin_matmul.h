@@ -1,5 +1,5 @@
 // c = alpha * a . b + beta * bias with few terms a sum, f32 or halves: what is written decides, and rows of c are made
-// as they lie.
+// as they lie. Of f32 with few columns, too, several rows are in a vector.
 #pragma once
 
 #include "ops/matmul/matmul.h"
