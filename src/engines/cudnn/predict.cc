@@ -76,12 +76,11 @@ bool is_strict_pointwise(const ConvProblem& p) {
 }
 
 // Engines whose epilogue has other activations than ReLU are compiled at run time for it, which then takes these
-// outputs a second of a multiprocessor beside the products (1x1 convolutions of 128 pictures in f16 on an H100,
-// cuDNN 9.19).
+// outputs a second of a multiprocessor beside the products (1x1 convolutions of 128 pictures in f16 on an H100, and in
+// tf32 on an H200, cuDNN 9.19).
 double compiled_epilogue_seconds(const ConvProblem& p, double sms) {
   const ActivationKind kind = p.epilogue.activation.kind;
-  const bool halves = p.x.type == DataType::f16 || p.x.type == DataType::bf16;
-  if (!halves || !is_compiled(kind)) return 0;
+  if ((size_of(p.x.type) != 2 && !is_tf32(p)) || !is_compiled(kind)) return 0;
   const bool is_gelu = kind == ActivationKind::gelu || kind == ActivationKind::gelu_tanh;
   return static_cast<double>(p.out().elements()) / (sms * (is_gelu ? 2.1e9 : 4.2e9));
 }

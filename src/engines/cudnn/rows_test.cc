@@ -183,6 +183,10 @@ TEST(Cudnn, HalvesArePredictedByTheirChannels) {
   expect_us("x=f32,8x256x128x128,nhwc:w=f32,256x256x3x3,nhwc:pad=1x1:math=tf32", 362);
   expect_us("x=f32,8x64x512x512,nhwc:w=f32,64x64x3x3,nhwc:pad=1x1:math=tf32", 617);
   expect_us("x=f32,32x64x56x56,nhwc:w=f32,256x64x1x1,nhwc:math=tf32", 40.7);
+  EXPECT_NEAR(first_choice_seconds(
+                  problem_of("fprop:x=f32,32x24x56x56,nhwc:w=f32,144x24x1x1,nhwc:math=tf32:bias=1:act=swish,1"),
+                  described_h200(), 4),
+              52.5e-6, 8e-6);
   expect_us("x=f16,4x64x96x96x96,ndhwc:w=f16,32x64x3x3x3,ndhwc:pad=1x1x1", 1521);
 }
 

@@ -24,7 +24,7 @@ constexpr std::array<ProductTile, 8> kTiles = {{{128, 64, 4, 2, 3},
                                                 {64, 32, 4, 1, 6},
                                                 {32, 32, 2, 1, 8}}};
 constexpr std::int64_t kPad = 16, kPadOfTerms = 32;  // bytes behind a row in shared memory (kernels/product.cuh)
-constexpr double kLaunchSeconds = 1.5e-6;
+constexpr double kLaunchSeconds = 1.5e-6, kLaunchSecondsOfTf32 = 2.5e-6;
 
 // out[m][n] = sum of in[m][k] * w[k][n].
 struct PointwiseShape {
@@ -90,12 +90,12 @@ double share_of(const ProductTile& tile) {
 }
 
 // Of strict f32, whose products are three of tf32 each (19 layers of MobileNetV2 with 32 images in all tiles, an
-// H200), and of one.
-constexpr double kShareOfF32 = 1.0 / 6, kShareOfTf32 = 1.0 / 2.5;
+// H200), and of tf32 (57 layers of ResNet-50, EfficientNet-B0 and U-Net, there; so are the other figures of tf32).
+constexpr double kShareOfF32 = 1.0 / 6, kShareOfTf32 = 1.0 / 3;
 
 // Outputs a second of a multiprocessor that are put in order and stored, and what an activation takes beside: it adds
 // to the products, which wait meanwhile.
-constexpr double kOutputsPerSecond = 12e9;
+constexpr double kOutputsPerSecond = 12e9, kOutputsPerSecondOfTf32 = 5e9;
 double activation_seconds(ActivationKind kind) {
   switch (kind) {
     case ActivationKind::gelu_tanh:
@@ -234,12 +234,13 @@ class PointwiseEngine final : public ProductEngine {
     const auto blocks = static_cast<double>(ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n));
     const auto steps = static_cast<double>(ceil_div(shape.k, depth_of(shape)));
     const double outputs = 1.0 * tile.m * tile.n, tile_flops = 2 * outputs * depth_of(shape) * steps;
+    const bool tf32 = shape.size == 4 && !shape.strict;
     const double rate = (device.architecture >= 90 ? 5e12 : 2.2e12) * share_of(tile) *
-                        (shape.strict      ? kShareOfF32
-                         : shape.size == 4 ? kShareOfTf32
-                                           : 1);
+                        (shape.strict ? kShareOfF32
+                         : tf32       ? kShareOfTf32
+                                      : 1);
     const double rounds = blocks <= sms ? 1 : std::max(blocks / sms, 1.5);
-    const double epilogue = rounds * outputs / kOutputsPerSecond;
+    const double epilogue = rounds * outputs / (tf32 ? kOutputsPerSecondOfTf32 : kOutputsPerSecond);
     const double activation = rounds * outputs * activation_seconds(problem.epilogue.activation.kind);
     const double bandwidth = memory_bytes_per_second(device);
     // Tiles of n read in again, from the L2 cache.
@@ -247,7 +248,7 @@ class PointwiseEngine final : public ProductEngine {
         static_cast<double>(shape.size * shape.m * shape.k) * (static_cast<double>(ceil_div(shape.n, tile.n)) - 1);
     const double memory = bytes_moved(problem) / (0.62 * bandwidth) + again / (2 * bandwidth);
     const double apart = shape.strided ? 1.3 : 1;  // rows that lie apart
-    return kLaunchSeconds +
+    return (tf32 ? kLaunchSecondsOfTf32 : kLaunchSeconds) +
            std::max(apart * (std::max({rounds * tile_flops / rate, memory, epilogue}) + activation), steps * 0.7e-6);
   }
 };
