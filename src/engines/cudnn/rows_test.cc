@@ -187,6 +187,7 @@ TEST(Cudnn, HalvesArePredictedByTheirChannels) {
                   problem_of("fprop:x=f32,32x24x56x56,nhwc:w=f32,144x24x1x1,nhwc:math=tf32:bias=1:act=swish,1"),
                   described_h200(), 4),
               52.5e-6, 8e-6);
+  expect_us("x=f16,1x5x256x256x256,ndhwc:w=f16,5x5x3x3x3,ndhwc:pad=2x2x2:dilation=2x2x2", 4470);
   expect_us("x=f16,4x64x96x96x96,ndhwc:w=f16,32x64x3x3x3,ndhwc:pad=1x1x1", 1521);
 }
 
