@@ -288,9 +288,10 @@ typedef struct convoy_arguments {
   void* stream; /* on a GPU: the CUstream (cudaStream_t) to enqueue on, null the default stream; else null */
   const int32_t* x_zero_point;  /* where the problem has it given: one number */
   const int32_t* w_zero_points; /* the same: one for each filter */
+  const void* gate;             /* where the problem has gate=1: N x C values of x's type, aligned as x */
 } convoy_arguments;
 #define CONVOY_ARGUMENTS_INIT \
-  { sizeof(convoy_arguments), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(convoy_arguments), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* On the processor it returns when `out` is written, on a GPU when that is enqueued: what fails there later is told by
  * whoever waits for the stream. */

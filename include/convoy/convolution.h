@@ -9,6 +9,9 @@
 //
 // Epilogue, for all passes, where `out` is y for fprop, x for dgrad, w for wgrad:
 //   out = q(act(alpha*conv + beta*out + bias + gamma*z))
+// With `gate`, of fprop, the formula reads x[n,c,...]*gate[n,c], rounded to x's type, in place of x: the channels'
+// scales of squeeze and excitation. gate has x's type and N x C values, one image's behind another's.
+//
 // beta = 0 never reads out. bias is one value per channel of out (per K for fprop, C for dgrad, K for wgrad), of
 // compute's type unless the epilogue says otherwise, z a tensor with the description of out, q the rounding to out's
 // type or the requantization below.
@@ -116,6 +119,7 @@ struct ConvProblem {
   std::int32_t y_zero_point = 0;
   bool x_zero_given = false;  // x_zero_point is 0 here then
   bool w_zero_given = false;  // likewise w_zero_point
+  bool gate = false;          // x is multiplied by a value an image and channel: fprop of floats only
 
   int spatial_dims() const { return x.spatial_dims(); }
   std::int64_t batch() const { return x.dims[0]; }
@@ -166,6 +170,7 @@ double bytes_moved(const ConvProblem& problem);
 //   bias=out (of out's type), bias=f32 (of an integer problem), gamma=0 (z is given, times 0)
 //   residual=SCALE,ZERO,Z_SCALE,Z_ZERO (QuantizedResidual, with requant)
 //   zp=X,W,Y (zero points; `given` for an X or W that comes with each execution)
+//   gate=1 (x times a value an image and channel)
 // On input these may be left out: a layout (nchw), pad, stride, dilation, compute; y (it gets x's layout); for dgrad x
 // instead (y's layout, the smallest that fits); for wgrad w, whose sizes filter=RxS then says (nchw).
 std::string print(const ConvProblem& problem);

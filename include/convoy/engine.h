@@ -165,6 +165,7 @@ struct EngineInfo {
   bool quantized_residual = false;  // takes Epilogue::residual
   bool zero_points = false;         // takes nonzero zero points
   bool given_zero_points = false;   // takes those that come with each execution
+  bool gate = false;                // takes ConvProblem::gate
   bool deterministic = false;       // same bits for the same build, device architecture and thread count
   bool thread_invariant = false;    // and for any thread count
   std::int64_t max_elements = std::numeric_limits<std::int32_t>::max();  // of any one tensor
@@ -190,6 +191,7 @@ struct ConvArgs {
   // Zero points that are `given`, values of x's and w's types: 1 for x, one per output channel for w.
   const std::int32_t* x_zero_point = nullptr;
   const std::int32_t* w_zero_points = nullptr;
+  const void* gate = nullptr;  // N x C values of x's type, aligned as x is
 };
 
 // Where and with what one execution runs.

@@ -53,7 +53,8 @@ class Arguments(ctypes.Structure):
 
     _fields_ = [("size", c_size_t), ("x", c_void_p), ("w", c_void_p), ("y", c_void_p), ("out", c_void_p), ("bias", c_void_p),
                 ("z", c_void_p), ("slopes", c_void_p), ("scales", c_void_p), ("workspace", c_void_p),
-                ("workspace_bytes", c_size_t), ("stream", c_void_p), ("x_zero_point", c_void_p), ("w_zero_points", c_void_p)]
+                ("workspace_bytes", c_size_t), ("stream", c_void_p), ("x_zero_point", c_void_p), ("w_zero_points", c_void_p),
+                ("gate", c_void_p)]
 
 
 class Value(ctypes.Structure):

@@ -47,6 +47,8 @@ class Operands:
             found["slopes"] = ("f32", (channels,))
         if "requant" in fields:
             found["scales"] = ("f32", (1,) if fields["requant"] == "tensor" else (channels,))
+        if fields.get("gate") == "1":
+            found["gate"] = (self.problem.x.type, tuple(self.problem.x.dims[:2]))
         zero_points = fields.get("zp", "").split(",")
         if zero_points[0] == "given":
             found["x_zero_point"] = ("s32", (1,))
@@ -138,8 +140,10 @@ class Operands:
         self._check(argument, found, type_name)
         if found.dims != dims and not (dims == (1,) and found.dims == ()):
             raise InvalidArgument(f"{argument} has the sizes {sizes(found.dims)}, the problem takes {sizes(dims)}")
-        if dims not in ((0,), (1,)) and found.strides != (1,):  # of no element, or one, the stride says nothing
-            raise InvalidArgument(f"{argument} has the stride {sizes(found.strides)}, it must be 1")
+        strides = (*dims[1:], 1)
+        # Of no element, or one, the stride says nothing.
+        if 0 not in dims and any(size != 1 and a != b for size, a, b in zip(dims, found.strides, strides)):
+            raise InvalidArgument(f"{argument} has the stride {sizes(found.strides)}, it must be {sizes(strides)}")
         return found
 
     def _check(self, argument: str, found: Array, type_name: str) -> None:
@@ -156,6 +160,8 @@ class Operands:
             address = pointers.get("out" if name == computes else name, 0)
             if name == computes:
                 address |= pointers.get("z", 0)
+            if name == "x":
+                address |= pointers.get("gate", 0)
             actual.append(min(least, address & -address) if address else least)
         return None if tuple(actual) == self._least else tuple(actual)
 

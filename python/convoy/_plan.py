@@ -80,19 +80,19 @@ class Plan:
     @overload
     def __call__(self, *operands: Any, out: _Out, x: Any = None, w: Any = None, y: Any = None, bias: Any = None, z: Any = None,
                  slopes: Any = None, scales: Any = None, x_zero_point: Any = None, w_zero_points: Any = None,
-                 stream: Any = None) -> _Out: ...
+                 gate: Any = None, stream: Any = None) -> _Out: ...
     @overload
     def __call__(self, *operands: numpy.ndarray, out: None = None, x: Optional[numpy.ndarray] = None,
                  w: Optional[numpy.ndarray] = None, y: Optional[numpy.ndarray] = None, bias: Any = None, z: Any = None,
                  slopes: Any = None, scales: Any = None, x_zero_point: Any = None, w_zero_points: Any = None,
-                 stream: Any = None) -> numpy.ndarray: ...
+                 gate: Any = None, stream: Any = None) -> numpy.ndarray: ...
     @overload
     def __call__(self, *operands: Any, out: Any = None, x: Any = None, w: Any = None, y: Any = None, bias: Any = None,
                  z: Any = None, slopes: Any = None, scales: Any = None, x_zero_point: Any = None, w_zero_points: Any = None,
-                 stream: Any = None) -> Any: ...
+                 gate: Any = None, stream: Any = None) -> Any: ...
     def __call__(self, *operands: Any, x: Any = None, w: Any = None, y: Any = None, out: Any = None, bias: Any = None,
                  z: Any = None, slopes: Any = None, scales: Any = None, x_zero_point: Any = None, w_zero_points: Any = None,
-                 stream: Any = None) -> Any:
+                 gate: Any = None, stream: Any = None) -> Any:
         """Runs on arrays, and returns the one that is computed: `out`, or a new one.
 
         fprop: plan(x, w), dgrad: plan(w, y), wgrad: plan(x, y); where the plan has its weights, without w. Arrays are
@@ -101,6 +101,7 @@ class Plan:
 
         bias     a value for each channel of the result          z       the residual, as the result is
         slopes   prelu's, f32                                    scales  of the requantization, f32
+        gate     x's, a value an image and channel
         stream   on a GPU; None: the current one of PyTorch or CuPy
 
         Arrays less aligned than the problem says get a plan of the same candidate for theirs, which is made at the first call.
@@ -115,7 +116,7 @@ class Plan:
         if out is None:
             out = self._operands.new(given)
         rest = {"bias": bias, "z": z, "slopes": slopes, "scales": scales, "x_zero_point": x_zero_point,
-                "w_zero_points": w_zero_points}
+                "w_zero_points": w_zero_points, "gate": gate}
         arrays = self._operands.check_all(given, out, rest, on)
         pointers = {name: found.pointer for name, found in arrays.items()}
         alignments = self._operands.alignments(pointers)
@@ -136,13 +137,14 @@ class Plan:
     def execute(self, x: Optional[int] = None, w: Optional[int] = None, y: Optional[int] = None, out: Optional[int] = None,
                 bias: Optional[int] = None, z: Optional[int] = None, slopes: Optional[int] = None, scales: Optional[int] = None,
                 workspace: Optional[int] = None, workspace_bytes: int = 0, stream: Optional[int] = None,
-                x_zero_point: Optional[int] = None, w_zero_points: Optional[int] = None) -> None:
+                x_zero_point: Optional[int] = None, w_zero_points: Optional[int] = None,
+                gate: Optional[int] = None) -> None:
         """Runs on addresses, as convoy_plan_execute does; types, sizes and lifetimes are the caller's matter.
 
         The operand that is computed is given as `out`. On a GPU it returns when the work is enqueued on `stream`.
         """
         arguments = _c.Arguments(_SIZE, x, w, y, out, bias, z, slopes, scales, workspace, workspace_bytes, stream,
-                                 x_zero_point, w_zero_points)
+                                 x_zero_point, w_zero_points, gate)
         _c.call(_c.library.convoy_plan_execute, self._handle, byref(arguments))
 
     def __repr__(self) -> str:

@@ -222,6 +222,7 @@ convoy_status convoy_plan_execute(const convoy_plan* plan, const convoy_argument
     args.x = given.x, args.w = given.w, args.y = given.y, args.out = given.out;
     args.bias = given.bias, args.z = given.z, args.slopes = given.slopes, args.scales = given.scales;
     args.x_zero_point = given.x_zero_point, args.w_zero_points = given.w_zero_points;
+    args.gate = given.gate;
     return plan->cuda ? enqueue(*plan, args, given) : execute(*plan, args, given);
   });
 }

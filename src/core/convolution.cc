@@ -181,6 +181,7 @@ double bytes_moved(const ConvProblem& p) {
   double result = bytes(p.x) + bytes(p.w) + bytes(p.y);
   if (p.beta != 0) result += bytes(p.out());
   if (p.epilogue.takes_z()) result += bytes(p.out());
+  if (p.gate) result += static_cast<double>(p.batch() * p.in_channels()) * static_cast<double>(size_of(p.x.type));
   if (p.epilogue.bias) {
     const std::int64_t channels = p.pass == Pass::dgrad ? p.in_channels() : p.out_channels();
     result += static_cast<double>(channels) * static_cast<double>(size_of(p.bias_type()));

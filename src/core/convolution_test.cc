@@ -255,6 +255,18 @@ TEST(Validate, EpilogueAndQuantization) {
               p.epilogue.activation = {ActivationKind::elu, inf, 0};
             }),
             "act=elu: a=inf is not finite");
+  EXPECT_EQ(error_after([&](P& p) { p.gate = true; }), "");
+  EXPECT_EQ(error_after([&](P& p) {
+              p.gate = true;
+              p.pass = Pass::wgrad;
+            }),
+            "gate=1: pass=wgrad, only fprop has a gate");
+  EXPECT_EQ(error_after([](P& p) {
+              p.gate = true;
+              p.x.type = p.w.type = DataType::s8;
+              p.compute = DataType::s32;
+            }),
+            "gate=1: x is s8, a gate is for floating-point types");
   EXPECT_EQ(error_after([&](P& p) { p.epilogue.requantize = Requantize::per_tensor; }),
             "requant=tensor needs an integer problem, x is f32");
   EXPECT_EQ(error_after([&](P& p) { p.x_zero_point = 3; }), "x_zero_point=3 is not a value of x=f32");

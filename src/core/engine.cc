@@ -11,6 +11,7 @@ void declare_everything(EngineInfo& info) {
   info.groups = info.strided = info.dilated = info.flipped = info.alpha_beta = true;
   info.bias = info.narrow_bias = info.float_bias = info.residual = true;
   info.requantize = info.quantized_residual = info.zero_points = info.given_zero_points = true;
+  info.gate = true;
   info.deterministic = info.thread_invariant = true;
   info.max_elements = EngineInfo::any_size;
 }

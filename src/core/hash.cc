@@ -36,10 +36,10 @@ bool equal(const TensorDesc& a, const TensorDesc& b) {
 std::uint64_t hash_of(const ConvProblem& problem, std::int64_t x_alignment, std::int64_t w_alignment,
                       std::int64_t y_alignment) {
   const auto& [pass, x, w, y, pre_padding, post_padding, stride, dilation, groups, mode, compute, math, alpha, beta,
-               epilogue, x_zero_point, w_zero_point, y_zero_point, x_zero_given, w_zero_given] = problem;
+               epilogue, x_zero_point, w_zero_point, y_zero_point, x_zero_given, w_zero_given, gate] = problem;
   Hash hash;
   hash.add(pass, groups, mode, compute, math, alpha, beta, x_zero_point, w_zero_point, y_zero_point, x_zero_given,
-           w_zero_given);
+           w_zero_given, gate);
   add(hash, x, x_alignment);
   add(hash, w, w_alignment);
   add(hash, y, y_alignment);
@@ -50,11 +50,11 @@ std::uint64_t hash_of(const ConvProblem& problem, std::int64_t x_alignment, std:
 
 bool equal_but_for_alignment(const ConvProblem& a, const ConvProblem& b) {
   const auto& [pass, x, w, y, pre_padding, post_padding, stride, dilation, groups, mode, compute, math, alpha, beta,
-               epilogue, x_zero_point, w_zero_point, y_zero_point, x_zero_given, w_zero_given] = a;
+               epilogue, x_zero_point, w_zero_point, y_zero_point, x_zero_given, w_zero_given, gate] = a;
   return pass == b.pass && groups == b.groups && mode == b.mode && compute == b.compute && math == b.math &&
          alpha == b.alpha && beta == b.beta && x_zero_point == b.x_zero_point && w_zero_point == b.w_zero_point &&
          y_zero_point == b.y_zero_point && x_zero_given == b.x_zero_given && w_zero_given == b.w_zero_given &&
-         equal(x, b.x) && equal(w, b.w) && equal(y, b.y) && pre_padding == b.pre_padding &&
+         gate == b.gate && equal(x, b.x) && equal(w, b.w) && equal(y, b.y) && pre_padding == b.pre_padding &&
          post_padding == b.post_padding && stride == b.stride && dilation == b.dilation && epilogue == b.epilogue;
 }
 

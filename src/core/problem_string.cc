@@ -167,11 +167,17 @@ Result<void> parse_zero_points(std::string_view value, ConvProblem& p) {
   return {};
 }
 
+Result<void> parse_gate(std::string_view value, ConvProblem& p) {
+  if (value != "0" && value != "1") return invalid(quoted(value) + " is not one of 0, 1");
+  p.gate = value == "1";
+  return {};
+}
+
 struct Field {
   std::string_view name;
   Parser parse;
 };
-constexpr std::array<Field, 19> kFields = {{
+constexpr std::array<Field, 20> kFields = {{
     {"x", parse_tensor_field<&ConvProblem::x>},
     {"w", parse_tensor_field<&ConvProblem::w>},
     {"y", parse_tensor_field<&ConvProblem::y>},
@@ -191,6 +197,7 @@ constexpr std::array<Field, 19> kFields = {{
     {"requant", parse_requantize},
     {"residual", parse_residual},
     {"zp", parse_zero_points},
+    {"gate", parse_gate},
 }};
 
 using Seen = std::array<bool, kFields.size()>;
@@ -297,6 +304,7 @@ std::string print(const ConvProblem& p) {
     add("zp", fmt::format("{},{},{}", zero(p.x_zero_given, p.x_zero_point), zero(p.w_zero_given, p.w_zero_point),
                           p.y_zero_point));
   }
+  if (p.gate) add("gate", "1");
   return text;
 }
 

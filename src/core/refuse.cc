@@ -179,6 +179,12 @@ Answer check_window(const EngineInfo& info, const ConvProblem& p) {
 }
 
 template <bool kWords>
+Answer check_gate(const EngineInfo& info, const ConvProblem& p) {
+  if (info.gate || !p.gate) return std::nullopt;
+  return no<kWords>(RefusalCode::scaling, [&] { return std::string("gate=1: this engine multiplies x by no gate"); });
+}
+
+template <bool kWords>
 Answer check_epilogue(const EngineInfo& info, const ConvProblem& p) {
   if (!info.alpha_beta && (p.alpha != 1 || p.beta != 0)) {
     return no<kWords>(RefusalCode::scaling, [&] {
@@ -261,6 +267,7 @@ Answer check_declaration(const EngineInfo& info, const ConvProblem& problem, con
   if (auto answer = check_spatial_dims<kWords>(info, problem)) return answer;
   if (auto answer = check_layouts<kWords>(info, problem)) return answer;
   if (auto answer = check_window<kWords>(info, problem)) return answer;
+  if (auto answer = check_gate<kWords>(info, problem)) return answer;
   if (auto answer = check_epilogue<kWords>(info, problem)) return answer;
   if (auto answer = check_size<kWords>(info, problem)) return answer;
   return std::nullopt;

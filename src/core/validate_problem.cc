@@ -123,6 +123,13 @@ Result<void> check_no_overlap(const TensorDesc& out, std::string_view name) {
   return {};
 }
 
+Result<void> check_gate(const ConvProblem& p) {
+  if (!p.gate) return {};
+  if (p.pass != Pass::fprop) return invalid("gate=1: pass={}, only fprop has a gate", name_of(p.pass));
+  if (!is_floating(p.x.type)) return invalid("gate=1: x is {}, a gate is for floating-point types", name_of(p.x.type));
+  return {};
+}
+
 bool is_byte(DataType type) { return type == DataType::s8 || type == DataType::u8; }
 
 Result<void> check_types(const ConvProblem& p) {
@@ -247,6 +254,7 @@ Result<void> validate(const ConvProblem& p) {
   CONVOY_CHECK(check_no_overlap(p.out(), p.pass == Pass::fprop ? "y" : p.pass == Pass::dgrad ? "x" : "w"));
   CONVOY_CHECK(check_types(p));
   CONVOY_CHECK(check_scaling(p));
+  CONVOY_CHECK(check_gate(p));
   return check_quantization(p);
 }
 

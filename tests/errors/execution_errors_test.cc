@@ -156,5 +156,17 @@ TEST(ExecutionErrors, GivenZeroPointsThatAreMissingAreNamed) {
   EXPECT_TRUE((*plan)->execute(args, {*team}).ok());
 }
 
+TEST(ExecutionErrors, AGateThatIsMissingIsNamed) {
+  const auto memory = allocate_aligned(1 << 16);
+  const auto plan =
+      make_plan(layer("fprop:x=f32,1x8x8x8,nhwc:w=f32,8x8x1x1:gate=1"), {"reference", {}}, all_engines(), request);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto team = make_cpu_team(1);
+  ConvArgs args{.x = memory.get(), .w = memory.get() + 8192, .out = memory.get() + 16384};
+  EXPECT_EQ((*plan)->execute(args, {*team}).error().message, "gate is null, and fprop needs it");
+  args.gate = memory.get();
+  EXPECT_TRUE((*plan)->execute(args, {*team}).ok());
+}
+
 }  // namespace
 }  // namespace convoy::testing

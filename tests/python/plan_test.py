@@ -145,6 +145,17 @@ def test_integers_have_scales_and_zero_points(rng):
     np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
+def test_a_gate_multiplies_each_images_channels(rng):
+    x, w = rng.standard_normal((2, 8, 4, 4), np.float32), rng.standard_normal((4, 8, 1, 1), np.float32)
+    plan = convoy.Problem("fprop:x=f32,2x8x4x4:w=f32,4x8x1x1:y=f32,2x4x4x4:gate=1").plan("reference")
+    gate = rng.random((2, 8), np.float32)
+    np.testing.assert_allclose(plan(x, w, gate=gate), convolved(x * gate[:, :, None, None], w), rtol=1e-5, atol=1e-5)
+    with pytest.raises(convoy.InvalidArgument, match="gate is missing"):
+        plan(x, w)
+    with pytest.raises(convoy.InvalidArgument, match="gate has the stride 1x2, it must be 8x1"):
+        plan(x, w, gate=rng.random((8, 2), np.float32).T)
+
+
 def test_arrays_without_elements(rng):
     problem = convoy.Problem("fprop:x=f32,0x3x8x8:w=f32,4x3x3x3:pad=1x1:bias=1")
     y = problem.select()(np.empty((0, 3, 8, 8), np.float32), np.ones((4, 3, 3, 3), np.float32), bias=np.ones(4, np.float32))

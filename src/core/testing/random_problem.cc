@@ -95,6 +95,7 @@ void choose_epilogue(Random& random, ConvProblem& p) {
   p.math = static_cast<MathMode>(chance(random, 0.7) ? 0 : uniform(random, 1, 2));
   if (chance(random, 0.2)) p.alpha = any_finite(random);
   if (chance(random, 0.2)) p.beta = any_finite(random);
+  p.gate = p.pass == Pass::fprop && p.compute != DataType::s32 && chance(random, 0.1);
   if (!p.epilogue.residual && chance(random, 0.2)) p.epilogue.gamma = any_finite(random);
   p.epilogue.zero_z = !p.epilogue.adds_z() && chance(random, 0.1);
   p.epilogue.bias = chance(random, 0.4);

@@ -20,6 +20,20 @@ Operands operands_of(const ConvProblem& problem, const ConvArgs& args) {
   return {problem.x.type, problem.y.type, args.x, args.y, problem.x_zero_point, problem.y_zero_point};
 }
 
+// x times the gate, placed as `to` says.
+std::vector<std::byte> gated(const ConvProblem& problem, const ConvArgs& args, const Placement& from,
+                             const Placement& to) {
+  const DataType type = problem.x.type;
+  std::vector<std::byte> product(static_cast<std::size_t>(from.elements()) * size_of(type));
+  for (std::int64_t i = 0; i < from.elements(); ++i) {
+    const Coords at = from.coords(i);
+    const double x = load_as_double(type, args.x, from.offset(at));
+    const double gate = load_as_double(type, args.gate, at[0] * problem.in_channels() + at[1]);
+    store_from_double(type, product.data(), to.offset(at), x * gate);
+  }
+  return product;
+}
+
 }  // namespace
 
 Evaluator::Evaluator(const ConvProblem& problem, const ConvArgs& args)
@@ -27,7 +41,13 @@ Evaluator::Evaluator(const ConvProblem& problem, const ConvArgs& args)
       args_(args),
       geometry_(problem),
       operands_(operands_of(problem, args)),
-      reduce_(reduce_function(problem, operands_)) {}
+      reduce_(reduce_function(problem, operands_)) {
+  if (!problem.gate) return;
+  const Placement packed = place(TensorDesc::packed(problem.x.type, problem.x.dims));
+  gated_ = gated(problem, args, geometry_.x, packed);
+  geometry_.x = packed;
+  operands_.a = gated_.data();
+}
 
 Reduction Evaluator::reduce(const Coords& at) const {
   if (!problem_.w_zero_given) return reduce_(geometry_, at, operands_);

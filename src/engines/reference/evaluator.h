@@ -1,6 +1,8 @@
 // One problem with its data, ready to compute any output element.
 #pragma once
 
+#include <vector>
+
 #include "engines/reference/reduce.h"
 #include "engines/reference/reference.h"
 
@@ -25,6 +27,7 @@ class Evaluator {
  private:
   const ConvProblem& problem_;
   const ConvArgs args_;
+  std::vector<std::byte> gated_;  // x times the gate, rounded to x's type; packed, as geometry_.x says then
   Geometry geometry_;
   Operands operands_;
   ReduceFunction reduce_;

@@ -20,6 +20,19 @@ TEST(OracleFprop, ConvolutionReadsTheFilterBackwards) {
             (Values{100 * 1 + 20 * 2 + 10 * 3, 100 * 2 + 20 * 3 + 10 * 4}));
 }
 
+// Two images of two channels, 1 2 | 3 4 and 5 6 | 7 8; y[n][p] = g[n][0]*x[n][0][p] + 10*g[n][1]*x[n][1][p].
+TEST(OracleFprop, AGateMultipliesEachImagesChannels) {
+  const Literals literals{.x = {1, 2, 3, 4, 5, 6, 7, 8}, .w = {1, 10}, .gate = {2, 3, 5, 7}};
+  for (const char* const layout : {"nwc", "ncw"}) {
+    EXPECT_EQ(run(std::string("fprop:x=f16,2x2x2,") + layout + ":w=f16,1x2x1:gate=1", literals),
+              (Values{2 * 1 + 30 * 3, 2 * 2 + 30 * 4, 5 * 5 + 70 * 7, 5 * 6 + 70 * 8}));
+  }
+  // 1 + 2^-10 squared isn't a number of f16, which has 1 + 2^-9.
+  const double more = 1 + 0x1p-10;
+  EXPECT_EQ(run("fprop:x=f16,1x1x1:w=f16,1x1x1:y=f32,1x1x1:gate=1", {.x = {more}, .w = {1}, .gate = {more}}),
+            Values{1 + 0x1p-9});
+}
+
 TEST(OracleFprop, AsymmetricPaddingStrideAndDilation) {
   // One zero before, two after: 0 1 2 3 4 0 0.
   EXPECT_EQ(run("fprop:x=f32,1x1x4:w=f32,1x1x3:pad=1/2", {.x = {1, 2, 3, 4}, .w = {10, 20, 100}}),

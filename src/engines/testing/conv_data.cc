@@ -204,6 +204,11 @@ ConvData::ConvData(const ConvProblem& problem, std::uint64_t seed, Fill fill) : 
   }
   if (problem.x_zero_given) x_zero_ = zero_points(problem.x.type, 1);
   if (problem.w_zero_given) w_zeros_ = zero_points(problem.w.type, channels);
+  if (problem.gate) {
+    TensorDesc gate = TensorDesc::packed(problem.x.type, {problem.batch(), problem.in_channels()});
+    gate.alignment = problem.x.alignment;
+    gate_ = make(gate, 0.2);
+  }
   if (!epilogue.bias) bias_ = {};
   if (!epilogue.takes_z()) z_ = {};
   if (epilogue.activation.kind != ActivationKind::prelu) slopes_ = {};
@@ -232,6 +237,7 @@ ConvArgs ConvData::args() const {
   args.scales = reinterpret_cast<const float*>(scales_.data());
   args.x_zero_point = reinterpret_cast<const std::int32_t*>(x_zero_.data());
   args.w_zero_points = reinterpret_cast<const std::int32_t*>(w_zeros_.data());
+  args.gate = gate_.data();
   return args;
 }
 

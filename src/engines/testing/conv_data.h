@@ -38,7 +38,7 @@ class ConvData {
 
  private:
   ConvProblem problem_;
-  GuardedBuffer x_, w_, y_, prior_, bias_, z_, slopes_, scales_, x_zero_, w_zeros_;
+  GuardedBuffer x_, w_, y_, prior_, bias_, z_, slopes_, scales_, x_zero_, w_zeros_, gate_;
   std::vector<bool> written_;  // bytes of out that belong to an element or to channel padding
 };
 

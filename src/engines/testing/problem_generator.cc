@@ -37,6 +37,7 @@ struct Recipe {
   std::array<std::int32_t, 3> zero_points{};
   bool x_zero_given = false;
   bool w_zero_given = false;
+  bool gate = false;
 };
 
 class Drawer {
@@ -135,7 +136,7 @@ class Drawer {
         if (random_.chance(0.5))
           draw_scaling(recipe);
         else
-          recipe.alpha = 1, recipe.beta = 0;
+          recipe.alpha = 1, recipe.beta = 0, recipe.gate = false;
         return true;
       case RefusalCode::epilogue: {
         const bool requantized = recipe.epilogue.requantize != Requantize::none;
@@ -207,6 +208,7 @@ class Drawer {
     problem.y_zero_point = recipe.zero_points[2];
     problem.x_zero_given = recipe.x_zero_given;
     problem.w_zero_given = recipe.w_zero_given;
+    problem.gate = recipe.gate && problem.pass == Pass::fprop && is_floating(problem.x.type);
     return problem;
   }
 
@@ -354,6 +356,7 @@ class Drawer {
   void draw_scaling(Recipe& recipe) {
     recipe.alpha = 1;
     recipe.beta = 0;
+    recipe.gate = options_.gate && random_.chance(0.3);
     if (!options_.alpha_beta || random_.chance(0.7)) return;
     recipe.alpha = options_.exact ? random_.pick({1.0, 2.0, -1.0}) : random_.pick({1.0, 0.5, -1.25, 3.0});
     recipe.beta = options_.exact ? random_.pick({0.0, 1.0, -1.0}) : random_.pick({0.0, 1.0, -0.75, 0.5});
@@ -512,6 +515,7 @@ ProblemOptions options_for(const EngineInfo& info) {
   options.quantized_residual = info.quantized_residual;
   options.zero_points = info.zero_points;
   options.given_zero_points = info.given_zero_points;
+  options.gate = info.gate;
   return options;
 }
 

@@ -32,6 +32,7 @@ struct ProblemOptions {
   bool requantize = true;                   // only integer problems do
   bool zero_points = true;
   bool given_zero_points = true;
+  bool gate = false;          // only fprop of floats does
   bool exact = false;         // only epilogues that keep small integers exact
   bool long_sums = false;     // integer problems, mostly to s32, with sums of up to more products than 32 bits hold
   bool any_alignment = true;  // data pointers aligned to their element only, at times

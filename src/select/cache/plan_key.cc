@@ -148,6 +148,7 @@ Alignments alignments_of(Pass pass, const ConvArgs& args) {
   Alignments alignments{alignment_class(x), alignment_class(w), alignment_class(y)};
   std::int64_t& out = pass == Pass::fprop ? alignments.y : pass == Pass::dgrad ? alignments.x : alignments.w;
   out = std::min(out, alignment_class(args.z));
+  alignments.x = std::min(alignments.x, alignment_class(args.gate));
   return alignments;
 }
 

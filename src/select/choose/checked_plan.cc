@@ -35,7 +35,8 @@ class CheckedPlan final : public ConvPlan, public HasStages {
         y_{"y", "y", problem.y.alignment, !is_empty(problem) && pass_ != Pass::fprop},
         out_{"out", name_of_out(problem.pass), problem.out().alignment, problem.out().elements() > 0},
         z_{"z", name_of_out(problem.pass), problem.out().alignment,
-           problem.out().elements() > 0 && problem.epilogue.takes_z()} {}
+           problem.out().elements() > 0 && problem.epilogue.takes_z()},
+        gate_{"gate", "x", problem.x.alignment, !is_empty(problem) && problem.gate} {}
 
   Candidate candidate() const override { return plan_->candidate(); }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -50,6 +51,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
     CONVOY_CHECK(check(y_, args.y));
     CONVOY_CHECK(check(out_, args.out));
     CONVOY_CHECK(check(z_, args.z));
+    CONVOY_CHECK(check(gate_, args.gate));
     if (out_.needed) {
       if (epilogue_.bias) CONVOY_CHECK(check("bias", args.bias, "has bias=1"));
       if (epilogue_.activation.kind == ActivationKind::prelu) {
@@ -115,7 +117,7 @@ class CheckedPlan final : public ConvPlan, public HasStages {
   int threads_;
   const Device& device_;  // that pointers must be of
   std::size_t workspace_bytes_;
-  Operand x_, w_, y_, out_, z_;
+  Operand x_, w_, y_, out_, z_, gate_;
 };
 
 }  // namespace

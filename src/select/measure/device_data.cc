@@ -80,6 +80,7 @@ Result<DeviceData> DeviceData::make(const ConvProblem& problem, std::uint64_t se
   CONVOY_TRY(data.scales, uploaded(small.scales, device, queue, "scales"));
   CONVOY_TRY(data.x_zero, uploaded(small.x_zero, device, queue, "the zero point of x"));
   CONVOY_TRY(data.w_zeros, uploaded(small.w_zeros, device, queue, "the zero points of w"));
+  CONVOY_TRY(data.gate, uploaded(small.gate, device, queue, "gate"));
   return data;
 }
 
@@ -93,7 +94,8 @@ ConvArgs DeviceData::args(void* out) const {
           .slopes = static_cast<const float*>(slopes.data()),
           .scales = static_cast<const float*>(scales.data()),
           .x_zero_point = static_cast<const std::int32_t*>(x_zero.data()),
-          .w_zero_points = static_cast<const std::int32_t*>(w_zeros.data())};
+          .w_zero_points = static_cast<const std::int32_t*>(w_zeros.data()),
+          .gate = gate.data()};
 }
 
 Result<Produced> Produced::make(const Buffer& tensor, std::int64_t l2_bytes, const Device& device, Queue& queue) {

@@ -10,7 +10,7 @@ namespace convoy::selection {
 
 // Contents as ProblemData's with the same seed, but that large tensors repeat theirs.
 struct DeviceData {
-  Buffer x, w, y, z, bias, slopes, scales, x_zero, w_zeros;
+  Buffer x, w, y, z, bias, slopes, scales, x_zero, w_zeros, gate;
 
   static Result<DeviceData> make(const ConvProblem& problem, std::uint64_t seed, const Device& device, Queue& queue);
   ConvArgs args(void* out) const;

@@ -185,6 +185,10 @@ Result<ProblemData> ProblemData::make_small(const ConvProblem& problem, std::uin
   if (problem.w_zero_given) {
     CONVOY_TRY(data.w_zeros, zero_points(channels, seed + 8));
   }
+  if (problem.gate) {
+    const Dims dims = {problem.batch(), problem.in_channels()};
+    CONVOY_TRY(data.gate, random_tensor(TensorDesc::packed(problem.x.type, dims), seed + 9));
+  }
   return data;
 }
 
@@ -198,7 +202,8 @@ ConvArgs ProblemData::args(void* out) const {
           .slopes = slopes.as<float>(),
           .scales = scales.as<float>(),
           .x_zero_point = x_zero.as<std::int32_t>(),
-          .w_zero_points = w_zeros.as<std::int32_t>()};
+          .w_zero_points = w_zeros.as<std::int32_t>(),
+          .gate = gate.data.get()};
 }
 
 }  // namespace convoy::selection

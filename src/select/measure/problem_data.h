@@ -25,7 +25,7 @@ Result<HostTensor> random_weights(const ConvProblem& problem, std::uint64_t seed
 
 struct ProblemData {
   HostTensor x, w, y;  // all three are allocated; the one the pass computes holds the prior output
-  HostTensor bias, z, slopes, scales, x_zero, w_zeros;
+  HostTensor bias, z, slopes, scales, x_zero, w_zeros, gate;
 
   // out_of_memory where a buffer can't be had. `weights`, when not null, is used (and copied) as w.
   static Result<ProblemData> make(const ConvProblem& problem, std::uint64_t seed, const void* weights = nullptr);

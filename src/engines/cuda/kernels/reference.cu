@@ -9,10 +9,18 @@
 
 namespace {
 
-// Term `i` of the sum behind out[at]: where its factors lie; a is -1 on padding.
+// Term `i` of the sum behind out[at]: where its factors lie, and a's gate; a is -1 on padding.
 struct Term {
-  long long a, b;
+  long long a, b, gate = 0;
 };
+
+// A value of the first operand times its gate, rounded to its type.
+__device__ double gated(const ReferenceArgs& p, double a, long long gate) {
+  if (p.gate == nullptr) return a;
+  unsigned long long rounded;
+  store_double<a_type>(&rounded, 0, a * load_double<a_type>(p.gate, gate));
+  return load_double<a_type>(&rounded, 0);
+}
 
 __device__ bool input_position(const ReferenceArgs& p, const long long* out, const long long* tap, long long* in) {
   bool inside = true;
@@ -48,8 +56,8 @@ __device__ Term term(const ReferenceArgs& p, const At& at, long long i) {
     if constexpr (PASS == PASS_FPROP) {
       const long long k = at.v[1];
       const bool inside = input_position(p, at.v + 2, tap, where);
-      return {inside ? offset(p.x, at.v[0], k / p.k_per_group * p.c_per_group + i, where) : -1,
-              offset(p.w, k, i, position)};
+      const long long c = k / p.k_per_group * p.c_per_group + i;
+      return {inside ? offset(p.x, at.v[0], c, where) : -1, offset(p.w, k, i, position), at.v[0] * p.x.dims[1] + c};
     } else {
       const long long k = at.v[1] / p.c_per_group * p.k_per_group + i;
       bool inside = true;
@@ -82,7 +90,7 @@ __device__ Sum reduce(const ReferenceArgs& p, const At& at) {
     const double b = load_double<b_type>(p.b, t.b);
     s.window_b += fabs(b);
     if (t.a < 0) continue;
-    const double a = load_double<a_type>(p.a, t.a);
+    const double a = gated(p, load_double<a_type>(p.a, t.a), t.gate);
     ++s.terms;
     if constexpr (integers) {
       const unsigned product =
@@ -178,7 +186,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) largest(const ReferenceArg
   double most = 0;
   for (long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; i < total;
        i += static_cast<long long>(gridDim.x) * THREADS) {
-    const double v = fabs(load_double<a_type>(p.a, offset(t, coords(t, i))));
+    const At at = coords(t, i);
+    const double v = fabs(gated(p, load_double<a_type>(p.a, offset(t, at)), at.v[0] * t.dims[1] + at.v[1]));
     if (v > most) most = v;
   }
   atomicMax(result, static_cast<unsigned long long>(__double_as_longlong(most)));

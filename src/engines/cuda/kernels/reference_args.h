@@ -16,6 +16,7 @@ struct ReferenceArgs {
   const void* z;
   const float* slopes;
   const float* scales;
+  const void* gate;          // of fprop's x: a value an image and channel
   const int* a_zero_given;   // fprop's x
   const int* b_zeros_given;  // w's, one per output channel
   long long pad[3];

@@ -61,6 +61,7 @@ ReferenceArgs reference_args(const ConvProblem& problem, const ConvArgs& args) {
   r.b_zero = wgrad ? problem.y_zero_point : problem.w_zero_point;
   if (problem.x_zero_given) r.a_zero_given = args.x_zero_point;
   if (problem.w_zero_given) r.b_zeros_given = args.w_zero_points;
+  if (problem.gate) r.gate = args.gate;
   r.prior = args.out;
   r.bias = epilogue.bias ? args.bias : nullptr;
   r.narrow_bias = epilogue.narrow_bias ? 1 : 0;

@@ -67,6 +67,10 @@ Result<DeviceData> DeviceData::upload(const ConvProblem& problem, const ConvData
   if (problem.w_zero_given) {
     CONVOY_TRY(made.args_.w_zero_points, integers(host.w_zero_points, static_cast<std::size_t>(problem.w.dims[0])));
   }
+  if (problem.gate) {
+    const auto values = static_cast<std::size_t>(problem.batch() * problem.in_channels());
+    CONVOY_TRY(made.args_.gate, made.put(host.gate, values * size_of(problem.x.type), problem.x.alignment));
+  }
   made.out_bytes_ = problem.out().bytes();
   CONVOY_TRY(made.out_, made.put(nullptr, made.out_bytes_, problem.out().alignment));
   return made;

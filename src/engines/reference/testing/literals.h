@@ -15,7 +15,7 @@ namespace convoy::reference_testing {
 // Values of the tensors in logical row-major order, converted to each tensor's type. `out` is its prior contents; empty
 // leaves NaN there.
 struct Literals {
-  std::vector<double> x, w, y, out, z;
+  std::vector<double> x, w, y, out, z, gate;
   std::vector<double> bias;
   std::vector<float> slopes, scales;
   std::vector<std::int32_t> x_zero, w_zeros;
@@ -57,6 +57,9 @@ inline std::vector<double> run(const ConvProblem& problem, const Literals& liter
   args.scales = literals.scales.data();
   args.x_zero_point = literals.x_zero.data();
   args.w_zero_points = literals.w_zeros.data();
+  const HostTensor gate =
+      tensor_of(TensorDesc::packed(problem.x.type, {problem.batch(), problem.in_channels()}), literals.gate);
+  if (problem.gate) args.gate = gate.data.get();
   const auto team = make_cpu_team(2);
   const auto plan = reference_engine().plan(problem, {}, {});
   EXPECT_TRUE(plan.ok() && (*plan)->execute(args, {*team}).ok());
