@@ -95,7 +95,7 @@ class KernelPlan final : public ConvPlan, public HasStages {
     if (!planned_.boxes.empty()) {
       std::vector<CUtensorMap> maps;
       for (const KernelBox& box : planned_.boxes) {
-        const std::array<const void*, 4> tensors = {in, other, out, args.z};
+        const std::array<const void*, 5> tensors = {in, other, out, args.z, args.gate};
         CONVOY_TRY(const CUtensorMap map, map_of(box, tensors[static_cast<std::size_t>(box.tensor)]));
         maps.push_back(map);
       }

@@ -22,7 +22,7 @@ struct KernelLaunch {
 
 // A tensor as the copy engine is told of it, dims from the innermost on, and a box of it, whose rows are swizzled as
 // long as they are: 32, 64 or 128 bytes. Elements outside are read as zeros and not written.
-enum class KernelTensor { in, w, out, z };
+enum class KernelTensor { in, w, out, z, gate };
 struct KernelBox {
   KernelTensor tensor;
   DataType type;  // f16 or bf16

@@ -34,29 +34,38 @@ constexpr std::array<ProductTile, 16> kTiles = {{{192, 64, 12, 1, 1},
                                                  {128, 128, 8, 1, 1}}};
 constexpr std::int64_t kRoom = 228 << 10;  // bytes of a multiprocessor's shared memory that blocks share
 constexpr std::int64_t kMostStages = 8, kMostBiasBytes = 16 << 10;
+constexpr std::int64_t kLeastRows = 128;  // of a tile
+constexpr std::int64_t kMostGates = 16;   // images whose gates lie beside a tile
 
 // A block's start, its first copies and its last store, and what a step waits where no other tile fills it: with one
 // image cuda.pointwise's small tiles are faster (an H200; MobileNetV2 took 0.229 ms where they take 0.188).
 constexpr double kLeastSeconds = 3.4e-6, kStepSeconds = 0.15e-6;
+// What a gate costs, and each step of it, by 12 layers on an H200. There the first is less than 1 us; but a separate
+// product of few images takes 1 us less than is predicted, too, so that with 1 us here EfficientNet-B0 lost 7 of its
+// 288 us with one image.
+constexpr double kGateSeconds = 2e-6, kGateStepSeconds = 0.1e-6;
 
 // out[m][n] = sum of in[m][k] * w[n][k]; of dgrad w[k][n], the columns n taps and channels.
 struct GemmShape {
   std::int64_t m, n, k;
-  bool scatters;                             // dgrad
+  bool scatters, gated;                      // dgrad; in is multiplied by a gate
   std::int64_t channels;                     // of out
-  std::array<std::int64_t, 3> pixels, taps;  // of in, of dgrad's filters; D, H, W
+  std::array<std::int64_t, 3> pixels, taps;  // of in, where gated an image as one row; of dgrad's filters; D, H, W
 };
 
 GemmShape gemm_shape(const ConvProblem& problem) {
   const bool scatters = problem.pass == Pass::dgrad;
   const std::int64_t channels = problem.out().dims[1];
   const auto taps = three(problem.w.dims, 2);
+  auto pixels = three(problem.y.dims, 2);
+  if (problem.gate) pixels = {1, 1, pixels[0] * pixels[1] * pixels[2]};
   return {problem.y.elements() / problem.out_channels(),
           channels * taps[0] * taps[1] * taps[2],
           scatters ? problem.out_channels() : problem.in_channels(),
           scatters,
+          problem.gate,
           channels,
-          three(problem.y.dims, 2),
+          pixels,
           taps};
 }
 
@@ -64,6 +73,11 @@ GemmShape gemm_shape(const ConvProblem& problem) {
 std::int64_t box_pixels(const GemmShape& shape) { return shape.pixels[2] % 16 == 0 ? 16 : 8; }
 
 std::int64_t depth_of(const GemmShape& shape) { return shape.k <= 16 ? 16 : shape.k <= 32 ? 32 : 64; }
+
+// Images that rows one behind another belong to.
+std::int64_t gates_of(const GemmShape& shape, std::int64_t rows) {
+  return shape.gated ? (rows - 2) / shape.pixels[2] + 2 : 0;
+}
 
 // How a tile's work is cut, and what lies in shared memory (kernels/gemm.cu).
 struct GemmCut {
@@ -86,7 +100,8 @@ GemmCut cut_of(const GemmShape& shape, const ProductTile& tile, const CudaDevice
   const std::int64_t out = tile.m * round_up(tile.n, cut.out_columns) * 2;
   const auto fits = [&](bool resident) {
     const std::int64_t w = 2 * tile.n * depth, bias = 4 * tile.n * (resident ? 1 : cut.blocks_n);
-    const std::int64_t stage = 2 * tile.m * depth + (resident ? 0 : w);
+    const std::int64_t gates = 2 * round_up(gates_of(shape, tile.m), 8) * depth;
+    const std::int64_t stage = 2 * tile.m * depth + (resident ? 0 : w) + gates;
     // Beside them: barriers, three places that begin at 1,024 bytes, and what the driver keeps of each block.
     const std::int64_t beside = round_up(out, 1024) + (resident ? cut.steps * w : 0) + bias + 3 * 1024;
     cut.resident = resident;
@@ -143,6 +158,7 @@ class GemmEngine final : public ProductEngine {
     info_.passes = {Pass::fprop, Pass::dgrad};
     info_.layouts = {{Layout::strided, Layout::strided}};
     info_.min_architecture = 90;
+    info_.gate = true;
   }
 
   std::optional<Refusal> check_problem(const ConvProblem& problem) const override {
@@ -170,6 +186,10 @@ class GemmEngine final : public ProductEngine {
       return Refusal{RefusalCode::channels,
                      fmt::format("w.dims={}: this engine takes multiples of 8 channels", to_string(problem.w.dims))};
     }
+    if (gates_of(shape, kLeastRows) > kMostGates) {
+      return Refusal{RefusalCode::size, fmt::format("gate=1, x.dims={}: this engine takes a gate of larger images",
+                                                    to_string(problem.x.dims))};
+    }
     if (auto refusal = refuse_placements(problem, 8)) return refusal;
     if (problem.beta != 0 && problem.epilogue.gamma != 0) {
       return Refusal{RefusalCode::epilogue, fmt::format("beta={} and gamma={}: this engine adds one of both tensors",
@@ -192,6 +212,7 @@ class GemmEngine final : public ProductEngine {
     constants.enumerations().element(problem.y.type);
     constants.define("TILE_N", tile.n).set("TILE_M", tile.m).set("TILE_K", depth).set("OUT_COLUMNS", cut.out_columns);
     constants.set("MIN_BLOCKS", tile.blocks).set("RESIDENT", cut.resident);
+    constants.define("GATE_ROWS", gates_of(shape, tile.m));
     constants.set("SCATTERS", shape.scatters).set("BOX_PIXELS", shape.scatters ? box_pixels(shape) : 16);
     constants.epilogue(problem);
 
@@ -227,17 +248,22 @@ class GemmEngine final : public ProductEngine {
                        {pixel, taps * pixel, taps * width * pixel},
                        {cut.out_columns, 1, box_pixels(shape), 1}};
     };
-    return {{std::move(launch)},
-            0,
-            bytes_of(sizes),
-            {KernelBox{KernelTensor::in, type, {shape.k, shape.m}, {in_pixel}, {depth, tile.m}}, w,
-             out(KernelTensor::out), out(problem.epilogue.gamma != 0 ? KernelTensor::z : KernelTensor::out)}};
+    std::vector<KernelBox> boxes = {KernelBox{KernelTensor::in, type, {shape.k, shape.m}, {in_pixel}, {depth, tile.m}},
+                                    w, out(KernelTensor::out),
+                                    out(problem.epilogue.gamma != 0 ? KernelTensor::z : KernelTensor::out)};
+    if (shape.gated) {
+      boxes.push_back(
+          {KernelTensor::gate, type, {shape.k, problem.batch()}, {shape.k}, {depth, gates_of(shape, tile.m)}});
+    }
+    return {{std::move(launch)}, 0, bytes_of(sizes), std::move(boxes)};
   }
 
  private:
   std::int64_t columns(const ConvProblem& problem) const override { return gemm_shape(problem).n; }
-  // dgrad's filters come in boxes of 64 columns. Where it adds a tensor, the largest tile's registers don't suffice.
+  // dgrad's filters come in boxes of 64 columns. Where it adds a tensor, the largest tile's registers don't suffice;
+  // with a gate, whose products lie in registers, the three largest ones' don't.
   bool takes(const ConvProblem& problem, const ProductTile& tile) const override {
+    if (problem.gate) return tile.m * tile.n < 192 * 160 && gates_of(gemm_shape(problem), tile.m) <= kMostGates;
     return problem.pass == Pass::fprop || (tile.n % 64 == 0 && tile.m * tile.n < 192 * 192);
   }
   std::int64_t shared_bytes(const ConvProblem& problem, const ProductTile& tile) const override {
@@ -265,7 +291,9 @@ class GemmEngine final : public ProductEngine {
     for (const double part : parts) sum += part;
     const double longest = *std::ranges::max_element(parts);
     const double least = kLeastSeconds + steps * kStepSeconds + bytes_moved(problem) / memory_bytes_per_second(device);
-    return std::max(0.3e-6 + instructions * 0.071 * tile.n * cycle + epilogue + longest + 1.5 * (sum - longest), least);
+    const double gate = problem.gate ? kGateSeconds + of_one * steps * kGateStepSeconds : 0;
+    return gate +
+           std::max(0.3e-6 + instructions * 0.071 * tile.n * cycle + epilogue + longest + 1.5 * (sum - longest), least);
   }
 };
 

@@ -19,6 +19,9 @@ constexpr const char* kProblems[] = {
     "fprop:x=f16,128x24x56x56,nhwc:w=f16,144x24x1x1,nhwc:y=f16,128x144x56x56,nhwc:bias=1:act=swish,1",
     "fprop:x=f16,128x16x112x112,nhwc:w=f16,16x16x1x1,nhwc:y=f16,128x16x112x112,nhwc:alpha=1.5:beta=0.5",
     "fprop:x=bf16,2x1152x7x7,nhwc:w=bf16,328x1152x1x1,nhwc:y=bf16,2x328x7x7,nhwc:bias=1:act=clip,0,6",
+    "fprop:x=f16,128x32x112x112,nhwc:w=f16,16x32x1x1,nhwc:y=f16,128x16x112x112,nhwc:bias=1:gate=1",
+    "fprop:x=bf16,128x672x14x14,nhwc:w=bf16,112x672x1x1,nhwc:y=bf16,128x112x14x14,nhwc:bias=1:gamma=1:gate=1",
+    "fprop:x=f16,128x1152x7x7,nhwc:w=f16,320x1152x1x1,nhwc:y=f16,128x320x7x7,nhwc:bias=1:act=swish,1:gate=1",
     "dgrad:x=f16,8x64x512x512,nhwc:w=f16,128x64x2x2,nhwc:y=f16,8x128x256x256,nhwc:stride=2x2:bias=1",
     "dgrad:x=bf16,4x32x48x48x48,ndhwc:w=bf16,64x32x2x2x2,ndhwc:y=bf16,4x64x24x24x24,ndhwc:stride=2x2x2:bias=1:gamma=1:"
     "act="
@@ -53,6 +56,8 @@ TEST(GemmEngine, SaysWhatItRefuses) {
        {"dgrad:x=f16,1x24x16x16,nhwc:w=f16,64x24x2x2,nhwc:y=f16,1x64x8x8,nhwc:stride=2x2"},
        {"fprop:x=f16,1x32x8x8,strides=2304x1x288x36:w=f16,32x32x1x1,nhwc:y=f16,1x32x8x8,nhwc",
         "x: 36 elements from a pixel to the next: this engine takes multiples of 8"},
+       {"fprop:x=f16,4x32x2x4,nhwc:w=f16,32x32x1x1,nhwc:y=f16,4x32x2x4,nhwc:gate=1",
+        "gate=1, x.dims=4x32x2x4: this engine takes a gate of larger images"},
        {"fprop:x=f16,1x64x8x8,nhwc:w=f16,64x32x1x1,nhwc:y=f16,1x64x8x8,nhwc:groups=2"}});
 }
 
@@ -65,6 +70,18 @@ std::string random_text(Random& kind, Random& random, const char* type) {
                                   .x_channels = 8 * random.integer(1, random.integer(0, 3) == 0 ? 160 : 24),
                                   .y_channels = 8 * random.integer(1, random.integer(0, 3) == 0 ? 160 : 36),
                                   .most_pixels = (random.integer(0, 9) == 0 ? kMany : kPixels)[dims - 1]});
+}
+
+// Tiles of one image, of several, and of parts of two.
+std::string random_gated(Random& kind, Random& random, const char* type) {
+  const std::int64_t depth = kind.integer(0, 2), epilogue = kind.integer(0, 3);
+  const std::int64_t k = 8 * (depth < 2 ? 2 * depth + random.integer(1, 2) : random.integer(5, 150));
+  const std::int64_t n = random.integer(1, 20), out = 8 * random.integer(1, random.integer(0, 3) == 0 ? 60 : 20);
+  constexpr std::int64_t kSizes[][2] = {{7, 7}, {14, 14}, {3, 4}, {9, 5}, {12, 31}};
+  const auto& [height, width] = kSizes[kind.integer(0, 4)];
+  constexpr const char* kEpilogues[] = {"", ":bias=1", ":bias=1:gamma=1", ":alpha=1.5:beta=0.5:act=relu"};
+  return fmt::format("fprop:x={0},{1}x{2}x{4}x{5},nhwc:w={0},{3}x{2}x1x1,nhwc:y={0},{1}x{3}x{4}x{5},nhwc{6}:gate=1",
+                     type, n, k, out, height, width, kEpilogues[epilogue]);
 }
 
 // Rows of 8 or 16 pixels times any number; taps of which a tile has a part, one or several.
@@ -94,6 +111,7 @@ std::string random_dgrad(Random& kind, Random& random, const char* type) {
 using GemmOnAGpu = testing::PartOnAGpu;
 
 TEST_P(GemmOnAGpu, RandomProblemsAreRight) { check_random(gemm_engine(), 100, random_text); }
+TEST_P(GemmOnAGpu, RandomGatedOnesAreRight) { check_random(gemm_engine(), 100, random_gated); }
 TEST_P(GemmOnAGpu, RandomTransposedOnesAreRight) { check_random(gemm_engine(), 100, random_dgrad); }
 INSTANTIATE_TEST_SUITE_P(Part, GemmOnAGpu, ::testing::Range(0, testing::kParts));
 

@@ -1,5 +1,7 @@
 // A matrix product by wgmma, of 16-bit channels-last tensors: out[m][n] = sum of in[m][k] * w[n][k], fprop with filters
-// of 1x1. With SCATTERS it is dgrad with filters as large as their stride: w is [k][n], the columns n taps and channels,
+// of 1x1. With GATE_ROWS it multiplies in[m][k] by gate[image of m][k] before: the copy engine brings the gates of that
+// many images beside each tile of in, and each warp multiplies its rows in registers, from where wgmma takes them. With
+// SCATTERS it is dgrad with filters as large as their stride: w is [k][n], the columns n taps and channels,
 // and a box of a tap's channels is stored where its pixels lie in out, one a stride from the next. A block goes through tiles of TILE_M x TILE_N of out, one after another. Its last warp has the copy engine
 // bring in's tiles of TILE_K terms into a ring of stages, ahead of the tile that is computed, so that memory never
 // waits for the epilogue. Each other warpgroup multiplies 64 rows. With RESIDENT the block's rows of w stay in shared
@@ -24,7 +26,7 @@ struct Sizes {
   int blocks_n;  // tiles of n
   int tiles;
   int stages;  // of the ring
-  // With SCATTERS: channels of out, in's pixels, the filters' taps along D, H, W.
+  // With SCATTERS: channels of out, in's pixels, the filters' taps along D, H, W. With GATE_ROWS an image is one row.
   int channels, height, width, taps[3];
 };
 
@@ -33,7 +35,9 @@ namespace {
 constexpr int groups = TILE_M / 64, multipliers = 128 * groups;
 constexpr int row_bytes = 2 * TILE_K;  // as many as are swizzled together
 constexpr int in_bytes = TILE_M * row_bytes, w_bytes = TILE_N * row_bytes;
-constexpr int stage_bytes = in_bytes + (RESIDENT ? 0 : w_bytes);
+constexpr int tiles_bytes = in_bytes + (RESIDENT ? 0 : w_bytes);
+constexpr bool gated = GATE_ROWS > 0;
+constexpr int stage_bytes = tiles_bytes + (GATE_ROWS + 7) / 8 * 8 * row_bytes;  // 8 rows are swizzled together
 constexpr bool adds = BETA != 0.0f || GAMMA != 0.0f;
 constexpr int boxes = (TILE_N + OUT_COLUMNS - 1) / OUT_COLUMNS, box_row_bytes = 2 * OUT_COLUMNS;
 constexpr int box_bytes = 16 * box_row_bytes, warp_bytes = boxes * box_bytes;
@@ -66,6 +70,18 @@ __device__ __forceinline__ void scattered(int m, int n, const Sizes& sizes, cons
   }
 }
 
+// Where ldmatrix finds a row of 16 x k elements: lane l has the first or second 8 of 16, as l / 16 says.
+struct SwizzledRow {
+  unsigned first, unit;
+  __device__ __forceinline__ SwizzledRow(int row, int lane)
+      : first(row * row_bytes), unit((lane / 16 ^ row * row_bytes / 128 % (row_bytes / 16)) * 16) {}
+  __device__ __forceinline__ unsigned at(int k) const { return first + (unit ^ k / 16 * 32); }
+};
+
+__device__ __forceinline__ unsigned multiply(unsigned a, unsigned b) {
+  return same_type<ELEMENT, bf16>::value ? mul_bf16x2(a, b) : mul_f16x2(a, b);
+}
+
 // A stage of the ring, and the parity of the phase that its barriers are in.
 struct Place {
   int stage = 0, parity = 0;
@@ -76,10 +92,18 @@ struct Place {
 
 }  // namespace
 
+#if GATE_ROWS > 0
+#define GATE_PARAMETER const __grid_constant__ TensorMap gate,
+#define GATE_MAP &gate
+#else
+#define GATE_PARAMETER
+#define GATE_MAP nullptr
+#endif
+
 extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
     gemm(const __grid_constant__ TensorMap in, const __grid_constant__ TensorMap w,
-         const __grid_constant__ TensorMap out, const __grid_constant__ TensorMap added, const EpilogueArgs args,
-         const Sizes sizes) {
+         const __grid_constant__ TensorMap out, const __grid_constant__ TensorMap added,
+         GATE_PARAMETER const EpilogueArgs args, const Sizes sizes) {
   extern __shared__ __align__(16) char shared[];
   const unsigned barriers = shared_address(shared);
   const unsigned results = (barriers + 8 * (2 * sizes.stages + 1 + 4 * groups) + 1023) / 1024 * 1024;
@@ -95,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < sizes.stages; ++stage) {
       mbarrier_init(full(stage), 1);
-      mbarrier_init(empty(stage), groups);
+      mbarrier_init(empty(stage), gated ? 4 * groups : groups);
     }
     mbarrier_init(w_here, 1);
     for (int i = 0; adds && i < 4 * groups; ++i) mbarrier_init(w_here + 8 * (1 + i), 1);
@@ -123,10 +147,11 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
       for (int step = 0; step < sizes.steps; ++step, at.next(sizes.stages)) {
         mbarrier_wait(empty(at.stage), at.parity ^ 1);
         if (lane != 0) continue;
-        mbarrier_arrive_expect_tx(full(at.stage), stage_bytes);
+        mbarrier_arrive_expect_tx(full(at.stage), tiles_bytes + GATE_ROWS * row_bytes);
         const unsigned to = ring + at.stage * stage_bytes;
         tma_load(to, &in, full(at.stage), step * TILE_K, m0);
         if constexpr (!RESIDENT) load_w(to + in_bytes, &w, full(at.stage), step, n0);
+        if constexpr (gated) tma_load(to + tiles_bytes, GATE_MAP, full(at.stage), step * TILE_K, m0 / sizes.width);
       }
     }
     return;
@@ -159,32 +184,61 @@ extern "C" __global__ void __launch_bounds__(multipliers + 32, MIN_BLOCKS)
       }
     }
     float sums[TILE_N / 2];
-    int last = 0;
-    for (int step = 0; step < sizes.steps; ++step, at.next(sizes.stages)) {
-      mbarrier_wait(full(at.stage), at.parity);
-      const unsigned left = ring + at.stage * stage_bytes + warp / 4 * 64 * row_bytes;
-      const unsigned right = RESIDENT ? resident + step * w_bytes : ring + at.stage * stage_bytes + in_bytes;
-      wgmma_fence();
+    if constexpr (gated) {
+      const int first_image = (m0 - 16 * warp) / sizes.width;
+      const SwizzledRow rows(16 * warp + lane % 16, lane), gates((m0 + lane % 16) / sizes.width - first_image, lane);
+      for (int step = 0; step < sizes.steps; ++step, at.next(sizes.stages)) {
+        mbarrier_wait(full(at.stage), at.parity);
+        const unsigned stage = ring + at.stage * stage_bytes;
+        unsigned in_rows[TILE_K / 16][4];
 #pragma unroll
-      for (int k = 0; k < row_bytes; k += 32) {
-        const auto rows = wgmma_descriptor<row_bytes>(left + k, 0, 8 * row_bytes);
-        if constexpr (SCATTERS) {
-          const auto columns = wgmma_descriptor<128>(right + k / 2 * 128, TILE_K * 128, 8 * 128);
-          wgmma<ELEMENT, false, true>(sums, rows, columns, step > 0 || k > 0);
-        } else {
-          const auto columns = wgmma_descriptor<row_bytes>(right + k, 0, 8 * row_bytes);
-          wgmma<ELEMENT>(sums, rows, columns, step > 0 || k > 0);
+        for (int k = 0; k < TILE_K; k += 16) {
+          unsigned beside[4];
+          ldmatrix(in_rows[k / 16], stage + rows.at(k));
+          ldmatrix(beside, stage + tiles_bytes + gates.at(k));
+#pragma unroll
+          for (int i = 0; i < 4; ++i) in_rows[k / 16][i] = multiply(in_rows[k / 16][i], beside[i]);
         }
+        wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < TILE_K; k += 16) {
+          const unsigned right = RESIDENT ? resident + step * w_bytes : stage + in_bytes;
+          const auto columns = wgmma_descriptor<row_bytes>(right + 2 * k, 0, 8 * row_bytes);
+          wgmma<ELEMENT>(sums, in_rows[k / 16], columns, step > 0 || k > 0);
+        }
+        wgmma_commit();
+        wgmma_wait<0>(sums);
+        wgmma_keep(in_rows);
+        if (lane == 0) mbarrier_arrive(empty(at.stage));
       }
-      wgmma_commit();
-      if (step > 0) {
-        wgmma_wait<1>(sums);
-        if (threadIdx.x % 128 == 0) mbarrier_arrive(empty(last));
+    } else {
+      int last = 0;
+      for (int step = 0; step < sizes.steps; ++step, at.next(sizes.stages)) {
+        mbarrier_wait(full(at.stage), at.parity);
+        const unsigned left = ring + at.stage * stage_bytes + warp / 4 * 64 * row_bytes;
+        const unsigned right = RESIDENT ? resident + step * w_bytes : ring + at.stage * stage_bytes + in_bytes;
+        wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < row_bytes; k += 32) {
+          const auto rows = wgmma_descriptor<row_bytes>(left + k, 0, 8 * row_bytes);
+          if constexpr (SCATTERS) {
+            const auto columns = wgmma_descriptor<128>(right + k / 2 * 128, TILE_K * 128, 8 * 128);
+            wgmma<ELEMENT, false, true>(sums, rows, columns, step > 0 || k > 0);
+          } else {
+            const auto columns = wgmma_descriptor<row_bytes>(right + k, 0, 8 * row_bytes);
+            wgmma<ELEMENT>(sums, rows, columns, step > 0 || k > 0);
+          }
+        }
+        wgmma_commit();
+        if (step > 0) {
+          wgmma_wait<1>(sums);
+          if (threadIdx.x % 128 == 0) mbarrier_arrive(empty(last));
+        }
+        last = at.stage;
       }
-      last = at.stage;
+      wgmma_wait<0>(sums);
+      if (threadIdx.x % 128 == 0) mbarrier_arrive(empty(last));
     }
-    wgmma_wait<0>(sums);
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(empty(last));
 
     if constexpr (adds) {
       mbarrier_wait(added_here, turn);

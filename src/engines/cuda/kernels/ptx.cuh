@@ -35,6 +35,19 @@ __device__ __forceinline__ unsigned cvt_bf16x2_f32(float high, float low) {
   return bits;
 }
 
+// --- Products of the 16-bit floats in two words, to nearest even; of bf16 from sm_90 on.
+
+__device__ __forceinline__ unsigned mul_f16x2(unsigned a, unsigned b) {
+  unsigned product;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+  return product;
+}
+__device__ __forceinline__ unsigned mul_bf16x2(unsigned a, unsigned b) {
+  unsigned product;
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+  return product;
+}
+
 // --- 2^v and 1 / v in one instruction each, to some 2^-22 of the value; what is subnormal counts as 0.
 
 __device__ __forceinline__ float ex2_approx_ftz(float v) {

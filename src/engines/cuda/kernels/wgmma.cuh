@@ -22,6 +22,16 @@ __device__ __forceinline__ void wgmma_wait(float (&d)[M]) {
   for (int i = 0; i < M; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+// Behind wgmma_wait(): keeps the compiler from taking the registers of a for anything else before.
+template <int M>
+__device__ __forceinline__ void wgmma_keep(unsigned (&a)[M][4]) {
+#pragma unroll
+  for (int i = 0; i < M; ++i) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) asm volatile("" : "+r"(a[i][j])::"memory");
+  }
+}
+
 // Where an operand lies in shared memory, in core matrices of 8 rows of 16 bytes (its contiguous direction), or
 // swizzled in rows of 32, 64 or 128 bytes as TMA writes them, 8 rows together.
 //   K contiguous     stride_bytes: from 8 rows to the next 8; leading_bytes: from 16 bytes to the next along K, not
