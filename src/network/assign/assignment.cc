@@ -308,6 +308,7 @@ Result<Assignment> assign(const Graph& graph, const std::vector<NodeFormats>& fo
 
 Format format_read(const Node& node, const NodeFormats& formats, std::size_t i) {
   if (!node.conv || static_cast<int>(i) == kConvData) return formats.reads;
+  if (static_cast<int>(i) == node.fusion.gate) return {Layout::nchw, formats.reads.real};
   return static_cast<int>(i) == node.fusion.residual ? formats.writes : Format();
 }
 

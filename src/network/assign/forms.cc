@@ -49,6 +49,9 @@ std::optional<double> seconds_at_home(const Graph& graph, const Node& node, cons
   return std::nullopt;
 }
 
+// How many fusions are undone for a convolution to have no gate.
+int gates_of(const Node& node) { return &without_gate(node) != &node ? 1 : 0; }
+
 // A GPU's engines don't take every fusion, or take some by slow ones: of each convolution as many are undone as is
 // predicted to take least, with the operators that are left.
 std::vector<int> unfused_at_home(const Graph& graph, const std::vector<NodeFormats>& formats, Chooser& chooser) {
@@ -60,6 +63,8 @@ std::vector<int> unfused_at_home(const Graph& graph, const std::vector<NodeForma
     if (!graph.nodes[n].conv || !is_static(graph, graph.nodes[n])) continue;
     double least = std::numeric_limits<double>::infinity(), operators = 0;
     int count = 0;
+    // Where nothing runs it at home it is the processor's, whose engines take no gate.
+    undone[n] = gates_of(graph.nodes[n]);
     for (const Node* left = &graph.nodes[n];; left = &left->fused->conv, ++count) {
       const auto seconds = seconds_at_home(graph, *left, formats[n], least - operators, chooser);
       if (seconds && *seconds + operators < least) {
@@ -67,7 +72,8 @@ std::vector<int> unfused_at_home(const Graph& graph, const std::vector<NodeForma
         undone[n] = count;
       }
       if (!left->fused) break;
-      const double bytes = static_cast<double>(left->conv->problem.out().bytes());
+      const ConvProblem& problem = left->conv->problem;
+      const auto bytes = static_cast<double>(left->fused->ahead ? problem.x.bytes() : problem.out().bytes());
       operators += has_kernels ? ops::predict_seconds_on_device(2 * bytes, request) : kOnProcessor;
     }
   }
@@ -100,8 +106,10 @@ std::vector<NodeFormats> take_form(Graph& graph, const Forms& forms) {
   std::vector<NodeFormats> formats;
   for (std::size_t n = 0; n < forms.formats.size(); ++n) {
     const NodeFormats& given = forms.formats[n];
+    const bool has_gate = forms.unfused[n] > 0 && gates_of(graph.nodes[n]) > 0;
+    if (has_gate) formats.push_back({given.reads, given.reads, given.threads});
     formats.push_back(given);
-    formats.insert(formats.end(), static_cast<std::size_t>(forms.unfused[n]),
+    formats.insert(formats.end(), static_cast<std::size_t>(forms.unfused[n]) - (has_gate ? 1 : 0),
                    NodeFormats{given.writes, given.writes, given.threads});
   }
   unfuse(graph, forms.unfused);

@@ -143,6 +143,12 @@ class Choices {
     return result;
   }
 
+  // Those of the node that a convolution took over last, where that is undone.
+  static NodeFormats beside(const Node& conv, const NodeFormats& formats) {
+    const Format& format = conv.fused->ahead ? formats.reads : formats.writes;
+    return {format, format, formats.threads};
+  }
+
   // About all convolutions that choices_of() and add_options() will ask about.
   void ask_ahead() {
     struct Asked {
@@ -152,10 +158,9 @@ class Choices {
     std::vector<Asked> all;
     for (std::size_t n = 0; n < graph_.nodes.size() && chooser_.home() != 0; ++n) {
       for (const NodeFormats& formats : formats_of(n)) {
-        const NodeFormats between{formats.writes, formats.writes, formats.threads};
         const Node* left = &graph_.nodes[n];
         if (left->conv) all.push_back({left, formats});
-        while (!goal_.asked() && left->fused && can_work(graph_, left->fused->next, between)) {
+        while (!goal_.asked() && left->fused && can_work(graph_, left->fused->next, beside(*left, formats))) {
           left = &left->fused->conv;
           if (left->conv) all.push_back({left, formats});
         }
@@ -203,7 +208,7 @@ class Choices {
       }
     }
     if (node.conv && result.formats.empty() && is_static(graph_, node))
-      result = {{NodeFormats{}}, {0}, {std::nullopt}, {0}, {}};
+      result = {{NodeFormats{}}, {0}, {std::nullopt}, {&without_gate(node) != &node ? 1 : 0}, {}};
     // One that nothing can run is an error that assign() explains better.
     const auto runs = [](double seconds) { return seconds < solver::kForbidden; };
     if (std::ranges::none_of(result.seconds, runs)) std::ranges::fill(result.seconds, 0);
@@ -260,11 +265,10 @@ class Choices {
     const auto whole = is_in_place(n, formats) ? Cost{} : cost_of(node, formats);
     if (whole) add({formats, 0, *whole, {}});
     if (goal_.asked()) return least;
-    const NodeFormats between{formats.writes, formats.writes, formats.threads};
     const Node* left = &node;
     Choice choice{.formats = formats, .cost = {}, .behind = {}};
-    while (left->fused && can_work(graph_, left->fused->next, between)) {
-      choice.behind.push_back(*cost_of(left->fused->next, between));
+    while (left->fused && can_work(graph_, left->fused->next, beside(*left, formats))) {
+      choice.behind.push_back(*cost_of(left->fused->next, beside(*left, formats)));
       left = &left->fused->conv;
       ++choice.unfused;
       const auto cost = cost_of(*left, formats);

@@ -23,14 +23,14 @@ bool in_any_layout(const Graph& graph, const Node& node, DataType type, Chooser&
 
 bool can_be_narrowed(const Graph& graph, const Node& node, DataType type, Chooser& chooser) {
   if (!can_work(graph, node, {{Layout::nchw, type}, {Layout::nchw, type}})) return false;
-  return !node.conv || in_any_layout(graph, node, type, chooser,
+  return !node.conv || in_any_layout(graph, without_gate(node), type, chooser,
                                      [&](const ConvQuery& query) { return chooser.predict(query).has_value(); });
 }
 
 // Where costs don't decide, narrow tensors are for engines that compute in that type.
 bool gains_by_rule(const Graph& graph, const Node& node, DataType type, Chooser& chooser) {
-  return node.conv &&
-         in_any_layout(graph, node, type, chooser, [&](const ConvQuery& query) { return chooser.computes_in(query); });
+  return node.conv && in_any_layout(graph, without_gate(node), type, chooser,
+                                    [&](const ConvQuery& query) { return chooser.computes_in(query); });
 }
 
 // By its line in a plan, whichever of its fusions that undoes.

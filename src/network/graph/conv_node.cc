@@ -411,7 +411,8 @@ ConvInputs conv_inputs(const Node& node) {
           .residual = input(node.fusion.residual),
           .slopes = input(node.fusion.slopes),
           .scales = input(node.fusion.scales),
-          .x_zero = input(form.x_zero)};
+          .x_zero = input(form.x_zero),
+          .gate = input(node.fusion.gate)};
 }
 
 int add_fused_input(Node& node, int value) {
@@ -425,7 +426,7 @@ Result<ConvNode> conv_problem(const Node& node, std::span<const ops::Input> inpu
   const ConvForm& form = *conv_form(node);
   const auto own_inputs = inputs.first(std::min(inputs.size(), static_cast<std::size_t>(form.inputs)));
   const ConvFusion& fusion = node.fusion;
-  if (std::max({fusion.residual, fusion.slopes, fusion.scales, fusion.bias}) == kAbsent) {
+  if (std::max({fusion.residual, fusion.slopes, fusion.scales, fusion.bias, fusion.gate}) == kAbsent) {
     CONVOY_CHECK(check_inputs(node, form, inputs));
   }
   CONVOY_CHECK(check_inputs(node, form, own_inputs));
@@ -441,6 +442,7 @@ Result<ConvNode> conv_problem(const Node& node, std::span<const ops::Input> inpu
     p.y_zero_point = fusion.sum->zero_point;
   }
   p.epilogue.activation = fusion.activation;
+  p.gate = fusion.gate != kAbsent;
   if (auto valid = validate(p); !valid.ok()) return valid.error().within(describe(node));
   return result;
 }

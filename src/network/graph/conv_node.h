@@ -39,6 +39,7 @@ struct ConvInputs {
   int slopes = kAbsent;
   int scales = kAbsent;
   int x_zero = kAbsent;  // that may come with each run
+  int gate = kAbsent;
 };
 // Precondition: the node has a form.
 ConvInputs conv_inputs(const Node& node);

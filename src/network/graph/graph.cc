@@ -144,12 +144,21 @@ Result<void> check(const Graph& graph) {
 }
 
 std::vector<const Node*> parts_of(const Node& node) {
-  std::vector<const Node*> parts;
-  const Node* first = &node;
-  for (; first->fused; first = &first->fused->conv) parts.insert(parts.begin(), &first->fused->next);
-  parts.insert(parts.begin(), first);
-  return parts;
+  std::vector<const Node*> ahead, behind;
+  const Node* left = &node;
+  for (; left->fused; left = &left->fused->conv) {
+    if (left->fused->ahead) {
+      ahead.push_back(&left->fused->next);
+    } else {
+      behind.insert(behind.begin(), &left->fused->next);
+    }
+  }
+  ahead.push_back(left);
+  ahead.insert(ahead.end(), behind.begin(), behind.end());
+  return ahead;
 }
+
+const Node& without_gate(const Node& node) { return node.fused && node.fused->ahead ? node.fused->conv : node; }
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;

@@ -36,6 +36,7 @@ struct ConvFusion {
   int slopes = kAbsent;    // prelu: one per output channel, or a single one
   int scales = kAbsent;    // ConvInteger: its sums become f32 by these, a single one or one per output channel
   int bias = kAbsent;      // ConvInteger: s32, one per output channel
+  int gate = kAbsent;      // multiplies the data: a value an image and channel
   Activation activation;
   std::optional<QuantizedSum> sum;  // goes with residual
 };
@@ -62,19 +63,23 @@ struct Node {
   int captured = 0;  // how many of the inputs, the last ones, are such values
   ConvFusion fusion;
   std::optional<ConvNode> conv;  // of a convolution whose inputs are known, as of the last shape inference
-  // Of a convolution, by the fusion pass: the last node that it took over; null: none, or it can't be undone.
+  // Of a convolution, by the fusion passes: the last node that it took over; null: none, or it can't be undone.
   std::shared_ptr<const Fusing> fused;
   bool erased = false;  // `sweep` drops it
 };
 
-// A convolution before it took over the node that follows it.
+// A convolution before it took over the node that follows it, or with `ahead` the one whose result it reads: its gate.
 struct Fusing {
   Node conv;
   Node next;
+  bool ahead = false;
 };
 
-// What a node was before anything was fused, in order: the convolution, then what it took over; else the node itself.
+// What a node was before anything was fused, in order: the convolution between what it took over; else the node itself.
 std::vector<const Node*> parts_of(const Node& node);
+
+// A convolution without its gate, which was fused last; else the node itself.
+const Node& without_gate(const Node& node);
 
 struct Graph {
   std::string name;

@@ -67,5 +67,6 @@ Result<int> transpose_sinking(Graph& graph, const PassContext& context);
 Result<int> pixel_products(Graph& graph, const PassContext& context);
 Result<int> bound_fusion(Graph& graph, const PassContext& context);
 Result<int> conv_fusion(Graph& graph, const PassContext& context);
+Result<int> gate_fusion(Graph& graph, const PassContext& context);
 
 }  // namespace convoy::network

@@ -8,7 +8,7 @@ void unfuse(Graph& graph, std::span<const int> fusions) {
     std::vector<Node> behind;
     Node left = std::move(graph.nodes[n]);
     for (int i = 0; i < fusions[n]; ++i) {
-      behind.push_back(left.fused->next);
+      (left.fused->ahead ? nodes : behind).push_back(left.fused->next);
       left = Node(left.fused->conv);
     }
     nodes.push_back(std::move(left));

@@ -1,5 +1,5 @@
-// Undoing what the pass conv_fusion put together. Which of a network's fusions are worth having is decided with its
-// layouts (assign/layout_rules.h); what is lowered is the graph that is left.
+// Undoing what the passes conv_fusion and gate_fusion put together. Which of a network's fusions are worth having is
+// decided with its layouts (assign/layout_rules.h); what is lowered is the graph that is left.
 #pragma once
 
 #include <span>

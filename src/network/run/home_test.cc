@@ -326,6 +326,60 @@ TEST_F(Home, AFusionThatNoEngineTakesIsUndone) {
   expect_run(2, 2);
 }
 
+TEST_F(Home, AGateIsPartOfTheConvolutionThatReadsItsProduct) {
+  const Graph graph = with_gate();
+  expected_of(graph);
+  for (const char* const how : {"greedy", "global", "local", "uniform:nhwc"}) {
+    options_.how = how;
+    options_.plan.reset();
+    prepare(graph);
+    std::vector<std::string> gated;
+    for (const NetworkStep& step : session_->steps()) {
+      EXPECT_TRUE(step.kind == "convert" || step.kind == "conv") << step.nodes;
+      if (step.kind == "conv" && step.problem.gate) gated.push_back(step.nodes);
+    }
+    EXPECT_EQ(gated, std::vector<std::string>{"n3+n4+n5"}) << how;
+    for (int i = 0; i < 3; ++i) expect_run(i == 1 ? 1 : 0, i == 0 ? 0 : 1);
+    const auto made = plan_of(graph, {.options = options_, .engines = engines_});
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    options_.plan = plan_in(print(*made));
+    prepare(graph);
+    for (int i = 0; i < 3; ++i) expect_run(i == 1 ? 1 : 0, i == 0 ? 0 : 1);
+  }
+}
+
+// The residual stays where it is: the gate is undone alone. In f16, too, where the processor's engines take none.
+TEST_F(Home, AGateThatNoEngineTakesIsUndone) {
+  on_gpu_.declared().gate = false;
+  const Graph graph = with_gate();
+  expected_of(graph);
+  for (const auto& [how, precision] : {std::pair{"greedy", DataType::f32},
+                                       {"global", DataType::f32},
+                                       {"local", DataType::f32},
+                                       {"greedy", DataType::f16}}) {
+    options_.how = how;
+    options_.precision = precision;
+    options_.plan.reset();
+    prepare(graph);
+    std::vector<std::string> steps;
+    for (const NetworkStep& step : session_->steps()) {
+      if (step.kind != "convert") steps.push_back(step.kind + " " + step.nodes + " " + step.device);
+      EXPECT_TRUE(step.kind != "conv" || step.problem.x.type == precision) << step.nodes;
+    }
+    EXPECT_EQ(steps,
+              (std::vector<std::string>{"conv n0 cuda:0", "conv n1+n2 cuda:0", "op n3 cpu", "conv n4+n5 cuda:0"}))
+        << how;
+    const double relative = precision == DataType::f16 ? 1e-2 : 1e-5;
+    expect_run(0, 0, relative);
+    expect_run(2, 2, relative);
+    const auto made = plan_of(graph, {.options = options_, .engines = engines_});
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    options_.plan = plan_in(print(*made));
+    prepare(graph);
+    expect_run(0, 0, relative);
+  }
+}
+
 TEST_F(Home, WhatIsNotDoneThereYetIsRefused) {
   const Graph graph = only_convolutions();
   const auto refused = [&](const std::string& text) {

@@ -272,6 +272,9 @@ class Lowering {
     if (problem.w_zero_given) {
       CONVOY_TRY(step.inputs[7], slot_of_numbers(node.conv->w_zeros, DataType::s32, place));
     }
+    if (inputs.gate != kAbsent) {
+      CONVOY_TRY(step.inputs[8], slot_in(inputs.gate, {Layout::nchw, assigned.formats.reads.real}, place));
+    }
 
     auto make = [this, &node, &assigned, bias_type, request,
                  packed = packs_weights ? weights : std::nullopt](ProgramStep& into) mutable -> Result<void> {

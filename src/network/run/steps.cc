@@ -28,6 +28,7 @@ class ConvStep final : public Step {
     args.slopes = static_cast<const float*>(inputs[4]);
     args.scales = static_cast<const float*>(inputs[5]);
     args.w_zero_points = static_cast<const std::int32_t*>(inputs[7]);
+    args.gate = inputs[8];
     std::int32_t x_zero = 0;
     if (context.queue.kind() != DeviceKind::cpu) {
       args.x_zero_point = static_cast<const std::int32_t*>(inputs[6]);

@@ -9,8 +9,8 @@ namespace convoy::network {
 
 // Input slots in this order: data, weights (absent: packed into the plan), bias, residual, prelu slopes, scales, x's
 // zero point where it is given at execution (on the processor of x's type, elsewhere s32), w's zero points where they
-// differ. All in the step's place.
-inline constexpr int kConvStepInputs = 8;
+// differ, the gate. All in the step's place.
+inline constexpr int kConvStepInputs = 9;
 
 // `bias_type` is the type of the bias input as it arrives; what the engine needs is made from it in the workspace.
 std::unique_ptr<Step> make_conv_step(std::unique_ptr<ConvPlan> plan, const ConvProblem& problem, DataType bias_type);

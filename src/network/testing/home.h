@@ -69,6 +69,20 @@ inline Graph only_convolutions() {
   return named(b);
 }
 
+// A product with a gate that a 1x1 convolution reads, with a residual behind it. One input: its copy parts no graph.
+inline Graph with_gate() {
+  GraphBuilder b;
+  const auto apply = [&](int x, std::int64_t in, std::int64_t kernel) {
+    return b.node("Conv", {x, b.constant(spread({6, in, kernel, kernel}, -0.4, 0.5)), b.constant(spread({6}))});
+  };
+  const int input = b.input("x", {2, 4, 12, 12});
+  const int x = conv(b, input, 4, 6);
+  const int gate = b.node("Sigmoid", {apply(input, 4, 12)});
+  const int product = b.node("Mul", {x, gate});
+  b.output(b.node("Add", {apply(product, 6, 1), x}));
+  return named(b);
+}
+
 class Home : public testing::Test {
  protected:
   Home() {
