@@ -59,7 +59,6 @@ REASONS = (  # why forms take more than MOST_FLOORS, or longer than ONNX Runtime
     ("Soft*/*", "exponentials, of which those below the least normal number are 0"),
     ("Log*/*", "exponentials and a logarithm a line"),
     ("Cast/*", "one conversion an element, where AVX2 has no vectors for it"),
-    ("IsNaN/*", "two steps by blocks, one of which is in the first cache"),
     ("*Max*/u8", "bytes are compared a run of outputs with the same taps at a time, whose taps are found for each"),
     ("Reduce*/bf16", "compared with f32's time: halves are widened first"),
     ("Reduce*/s32", "rows that lie apart are read as they lie, 64 bits a fold"),

@@ -14,6 +14,7 @@ BATCHES = {"unet": (1, 8), "unet3d": (1, 4)}
 USUAL_BATCHES = (1, 32, 128)
 SIZES = {"unet": 512}  # of the other networks: what they are trained on
 IN_ALL_TYPES = ("resnet50", "efficientnet_b0", "unet")
+VOLUMES = ("meshnet", "video_decoder")  # labels of an MRI's voxels, and latent video to frames: one of either, beside eager PyTorch
 AUTOTUNED = ("resnet50", "mobilenet_v2", "convnext_tiny")  # in f16; minutes a row
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPSET = 20  # the newest of PyTorch's exporter by tracing
@@ -25,6 +26,10 @@ def cells():
     for type_ in ("f16", "bf16", "tf32"):
         for name in NAMES if type_ == "f16" else IN_ALL_TYPES:
             yield from itertools.product([name], [type_], BATCHES.get(name, USUAL_BATCHES))
+
+
+def volumes():
+    return itertools.product(VOLUMES, ("f16", "tf32"), (1,))
 
 
 def commit():
@@ -40,16 +45,31 @@ def dtype(type_):
     return {"f16": torch.float16, "bf16": torch.bfloat16}.get(type_, torch.float32)
 
 
+def meshnet(width=5, labels=3):
+    """Fedorov et al., 2017: dilated convolutions without a pool, as `meshnet_gwm_5ch` has them."""
+    from torch import nn
+    layers = []
+    for level, dilation in enumerate((1, 2, 4, 8, 16, 8, 4, 2, 1)):
+        layers += [nn.Conv3d(width if level else 1, width, 3, padding=dilation, dilation=dilation), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Conv3d(width, labels, 1))
+
+
 def of_training(name):
+    """The module, and the shape of its input with any batch."""
     sys.path.insert(0, str(ROOT / "bench/pytorch"))
+    if name == "meshnet":
+        return meshnet(), (1, 1, 256, 256, 256)
+    if name == "video_decoder":
+        from programs import VideoDecoder
+        return VideoDecoder(), (1, 16, 5, 60, 90)
     from networks import NETWORKS
-    return NETWORKS[name]()
+    return NETWORKS[name]()[:2]
 
 
 @functools.lru_cache
 def dims(name, size=None):
     """Channels and sizes of an input; `size` in place of the usual ones."""
-    _, shape, _, _ = of_training(name)
+    _, shape = of_training(name)
     size = size or SIZES.get(name)
     return (shape[1], *([size] * (len(shape) - 2) if size else shape[2:]))
 

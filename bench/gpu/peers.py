@@ -1,5 +1,6 @@
 """Networks on a GPU, the ways that people run them beside each other and Convoy, on the same weights: python peers.py [--only TEXT ...]
 
+  eager        PyTorch, channels_last, cudnn.benchmark, batch norms folded: for volumes only, unless asked for
   graph        (a) PyTorch, batch norms folded, channels_last, cudnn.benchmark, captured as a CUDA graph
   jit          (b) torch.jit.freeze and optimize_for_inference of the same, captured
   compile      (c) torch.compile with frozen weights, captured by hand
@@ -34,7 +35,7 @@ import time
 import peer_networks
 import torch
 
-PEERS = ("graph", "jit", "compile", "called", "autotune", "onnxruntime", "onnxruntime-unfused", "convoy", "convoy-measured")
+PEERS = ("eager", "graph", "jit", "compile", "called", "autotune", "onnxruntime", "onnxruntime-unfused", "convoy", "convoy-measured")
 COMPILED = ("compile", "called")
 AUTOTUNE = {"max_autotune": True, "conv_1x1_as_mm": True, "coordinate_descent_tuning": True}
 WARM_UPS = 3  # torch.jit's executor specializes in the first two
@@ -235,6 +236,7 @@ class Convoy:
 
 
 BUILDERS = {
+    "eager": lambda cell: called(cell.module, cell.x_last),
     "graph": lambda cell: captured(cell.module, cell.x_last),
     "jit": jit,
     "compile": lambda cell: compiled(cell, captured, **{"triton.cudagraphs": False}),
@@ -361,7 +363,7 @@ def run(options, folder):
     start, slowest = time.monotonic(), 0
     record = json.loads(options.output.read_text()) if options.output.exists() else document(options)
     rows = {(row["network"], row["type"], row["batch"]): row for row in record["rows"]}
-    for cell in peer_networks.cells():
+    for cell in (*peer_networks.cells(), *peer_networks.volumes()):
         wanted = missing(rows.get(cell), options.peers)
         if not wanted or not any({*text.split()} <= {*map(str, cell)} for text in options.only):
             continue
@@ -381,7 +383,7 @@ def run(options, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=[each for each in PEERS if each not in ("autotune", "convoy-measured")])
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=[each for each in PEERS if each not in ("eager", "autotune", "convoy-measured")])
     parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help='rows that have all words of one of these: "resnet50 f16"')
     parser.add_argument("--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="no row begins that would probably end later")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="0: build and compare outputs, which also compiles what torch.compile caches")

@@ -46,6 +46,7 @@
   F2(less, any, C(a < b))                                                                     \
   F2(less_equal, any, C(a <= b))                                                              \
   F2(equal, any, C(a == b))                                                                   \
+  F2(differs, any, C(a != b))                                                                 \
   F2(bits_and, whole, C(a& b))                                                                \
   F2(bits_or, whole, C(a | b))                                                                \
   F2(bits_xor, whole, C(a ^ b))                                                               \

@@ -25,6 +25,7 @@ struct RowFunction {
     leaky_relu,    // a * x below 0, x from there on
     relu,          // 0 below 0, x from there on
     clip,          // min(b, max(a, x))
+    softsign,      // x / (1 + |x|)
   };
   Kind kind;
   float a = 1, b = 0;

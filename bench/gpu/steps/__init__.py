@@ -11,7 +11,7 @@ STEPS = {"tests": unit_tests.Tests, "table": beside.Table, "torch": beside.Torch
          "pytorch-page": pytorch.Page, "pytorch-people": pytorch_people.People, "pytorch-untried": pytorch_untried.Untried,
          "pytorch-guest": pytorch_guest.Guest, "pytorch-jax": pytorch_guest.Jax, "pytorch-compiled": pytorch_guest.Compiled,
          "pytorch-hook": pytorch_hook.Hook, "pytorch-where": pytorch_hook.Where, "pytorch-replayed": pytorch_hook.Replayed, "pytorch-causal": pytorch_hook.Causal,
-         "network-interfaces": network_interfaces.Interfaces, "network-memory": network_interfaces.Memory, "network-compiles": networks.Compiled, "networks": networks.Networks, "networks-autotuned": networks.Autotuned,
+         "network-interfaces": network_interfaces.Interfaces, "network-memory": network_interfaces.Memory, "network-compiles": networks.Compiled, "networks": networks.Networks, "networks-autotuned": networks.Autotuned, "networks-volumes": networks.Volumes,
          "network-models": network_models.Models, "network-exports": network_models.Exports, "network-conformance": network_checks.Conformance, "network-random": network_checks.Random, "network-volume": network_checks.Volume,
          "network-losses": network_losses.Losses, "network-plans": network_plans.Plans, "network-precision": network_precision.Precision, "network-sanitized": network_checks.Sanitized, "network-start": network_checks.Start,
          "depthwise-random": unit_tests.DepthwiseRandom, "product-random": unit_tests.ProductRandom, "knobs": checked.Knobs,

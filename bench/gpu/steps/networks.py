@@ -4,7 +4,7 @@ import subprocess
 import tempfile
 import threading
 
-from peer_networks import AUTOTUNED, cells
+from peer_networks import AUTOTUNED, cells, volumes
 from steps import harness
 
 # What is measured together, each group beside a captured graph: what the ratios are of first, and apart what may take its row along.
@@ -76,6 +76,13 @@ class Networks(harness.Step):
         table = [[*key, of.get(key), {name: times_of(found, of.get(key)) for name, found in row["peers"].items()}] for key, row in merged.items()]
         return {"about": next((each["about"] for each in rows if "about" in each), None), "table": table, "convoy_over_best": ratios(merged.values()),
                 "broken": [each for each in rows if "broken" in each], "peaks": floors.get("peaks"), "floors": floors["rows"], "rows": list(merged.values())}
+
+
+class Volumes(Networks):
+    """the 256^3 volume of an MRI through meshnet and a video decoder: eager PyTorch, a captured graph, torch.compile and Convoy in turns"""
+
+    def units(self):
+        return [[*cell, ["eager", "graph", "compile", "convoy"]] for cell in volumes()]
 
 
 class Autotuned(Networks):

@@ -32,6 +32,7 @@ Value gelu(Description& d) {
 
 constexpr ElementwiseOperator op_Relu({kMathFloats | kSignedIntegers, 1, [](Description& d) {
                                          d.has_vectors({RowFunction::relu});
+                                         if (!d.is_float()) return max(d.input(), 0.0);   // one step
                                          return select(d.input() < 0.0, 0.0, d.input());  // keeps NaN
                                        }});
 constexpr ElementwiseOperator op_LeakyRelu({kMathFloats, 1, [](Description& d) {
@@ -75,8 +76,10 @@ constexpr ElementwiseOperator op_HardSwish({kMathFloats, 1, [](Description& d) {
                                               return x * max(min(x * (1.0 / 6) + 0.5, 1.0), 0.0);
                                             }});
 constexpr ElementwiseOperator op_Softplus({kMathFloats, 1, [](Description& d) { return softplus(d.input()); }});
-constexpr ElementwiseOperator op_Softsign({kMathFloats, 1,
-                                           [](Description& d) { return d.input() / (1.0 + absolute(d.input())); }});
+constexpr ElementwiseOperator op_Softsign({kMathFloats, 1, [](Description& d) {
+                                             d.has_vectors({RowFunction::softsign});
+                                             return d.input() / (1.0 + absolute(d.input()));
+                                           }});
 constexpr ElementwiseOperator op_ThresholdedRelu({kMathFloats, 1, [](Description& d) {
                                                     return select(d.input() <= d.real("alpha", 1), 0.0, d.input());
                                                   }});

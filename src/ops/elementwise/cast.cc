@@ -1,5 +1,5 @@
-// Cast and CastLike. Values pass through an intermediate that holds any value of the source exactly (double for floats,
-// 64-bit integers), a chunk at a time, so that some 500 pairs of types need no loop each.
+// Cast and CastLike, in one step or two: some 500 pairs of types need no loop each. Between two steps a chunk of
+// elements is f32 or f64, which hold any value of the source, or bytes.
 //   float -> integer  truncates; out of range (undefined in ONNX) wraps from 64 bits, NaN gives 0
 //   integer -> integer wraps            anything -> bool: value != 0
 //   float -> f8       rounds to even; saturate=1 (the default) goes to the largest value, otherwise to infinity or NaN
@@ -9,6 +9,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "ops/operator_row.h"
 #include "ops/rows.h"
@@ -17,11 +18,6 @@
 
 namespace convoy::ops {
 namespace {
-
-template <class T>
-using Intermediate = std::conditional_t<
-    is_float_element<T>, double,
-    std::conditional_t<std::is_same_v<T, std::uint64_t> || std::is_same_v<T, bool>, std::uint64_t, std::int64_t>>;
 
 constexpr TypeSet kCast = kAnyType | kStoredIntegers | kStoredFloats;
 
@@ -77,135 +73,161 @@ To convert_float(double value, const Rounding& rounding) {
   }
 }
 
-template <class To, class Middle>
-void store(const Middle* values, std::int64_t count, void* out, std::int64_t at, std::int64_t stride,
-           const Rounding& rounding) {
-  To* y = static_cast<To*>(out) + at;
-  for (std::int64_t i = 0; i < count; ++i) {
-    if constexpr (std::is_same_v<Middle, double>) {
-      y[i * stride] = convert_float<To>(values[i], rounding);
-    } else if constexpr (is_small_float<To>) {
-      y[i * stride] = convert_float<To>(static_cast<double>(values[i]), rounding);
-    } else {
-      y[i * stride] = static_cast<To>(values[i]);
-    }
+// ---- elements that lie side by side: from[i] becomes to[i]
+
+using Step = void (*)(const void* from, void* to, std::int64_t count, const Rounding& rounding);
+
+// Rounds once, or keeps the lowest bits.
+template <class T, class To>
+void convert(const void* from, void* to, std::int64_t count, const Rounding&) {
+  const T* const x = static_cast<const T*>(from);
+  To* const y = static_cast<To*>(to);
+  if constexpr (std::is_same_v<T, To>) {
+    std::memcpy(y, x, static_cast<std::size_t>(count) * sizeof(T));
+  } else {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
   }
 }
 
-template <class Middle>
-void store_as(DataType type, const Middle* values, std::int64_t count, void* out, std::int64_t at, std::int64_t stride,
-              const Rounding& rounding) {
-  dispatch<kCast>(type, [&]<class To>(Tag<To>) { store<To>(values, count, out, at, stride, rounding); });
+template <class To>
+void convert_doubles(const void* from, void* to, std::int64_t count, const Rounding& rounding) {
+  const auto* const x = static_cast<const double*>(from);
+  To* const y = static_cast<To*>(to);
+  for (std::int64_t i = 0; i < count; ++i) y[i] = convert_float<To>(x[i], rounding);
+}
+
+template <DataType kType>
+void widen(const void* from, void* to, std::int64_t count, const Rounding&) {
+  avx2::widen_row(kType, from, static_cast<float*>(to), count);
+}
+
+template <DataType kType>
+void narrow(const void* from, void* to, std::int64_t count, const Rounding&) {
+  avx2::narrow_row(kType, static_cast<const float*>(from), to, count);
+}
+
+template <class To>
+void truncate(const void* from, void* to, std::int64_t count, const Rounding&) {
+  avx2::truncate_row(static_cast<const float*>(from), static_cast<To*>(to), count);
+}
+
+template <class T>
+void find_nonzero(const void* from, void* to, std::int64_t count, const Rounding&) {
+  avx2::nonzero_row(static_cast<const T*>(from), static_cast<std::uint8_t*>(to), count);
+}
+
+void round_longs(const void* from, void* to, std::int64_t count, const Rounding&) {
+  avx2::longs_row(static_cast<const std::int64_t*>(from), static_cast<float*>(to), count);
+}
+
+// ---- which steps lead from a type to another
+
+// Bytes hold these as numbers.
+DataType as_bytes(DataType type) {
+  if (type == DataType::boolean || type == DataType::u4 || type == DataType::u2) return DataType::u8;
+  return type == DataType::s4 || type == DataType::s2 ? DataType::s8 : type;
+}
+
+// What is left of an integer, and how far it is extended, depends on the sizes, and on a sign where the other is wider.
+Step between_integers(DataType from, DataType to) {
+  return dispatch<kIntegers>(from, [&]<class T>(Tag<T>) {
+    return dispatch_bytes(size_of(to), [&]<class To>(Tag<To>) -> Step {
+      using Bits = std::make_unsigned_t<T>;
+      return convert<std::conditional_t<(sizeof(To) > sizeof(T)), T, Bits>, To>;
+    });
+  });
+}
+
+Step to_boolean(DataType from) {
+  return dispatch_bytes(size_of(from), []<class T>(Tag<T>) -> Step { return convert<T, bool>; });
 }
 
 constexpr TypeSet kBytes = only(DataType::u8) | only(DataType::s8);
-
-// What f32 holds every value of, and what it is then rounded to as from f64.
 constexpr TypeSet kRows = kHalves | only(DataType::f32);
-constexpr TypeSet kThroughF32 = kRows | kBytes;
+constexpr TypeSet kTruncated = kBytes | only(DataType::s32) | only(DataType::s64) | only(DataType::boolean);
 
-// row(x, x_stride, y, y_stride, count, buffer) for runs of at most so many elements; the buffer holds kRowChunk.
-template <class T, class To, std::int64_t kMost = kRowChunk, class Row>
-std::unique_ptr<OpPlan> by_rows(const NodeDesc& node, const BroadcastLoop& loop, Row row) {
-  return make_plan(node,
-                   [loop, row](std::span<const void* const> in, std::span<void* const> out,
-                               const ExecContext& context) -> Result<void> {
-                     parallel_for(context, loop.elements(), 2, [&](std::int64_t begin, std::int64_t end) {
-                       RowBuffer buffer;
-                       loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                         const std::int64_t xs = loop.inner_stride(1), ys = loop.inner_stride(0);
-                         const T* const x = static_cast<const T*>(in[0]) + at[1];
-                         To* const y = static_cast<To*>(out[0]) + at[0];
-                         for (std::int64_t i = 0; i < count; i += kMost) {
-                           row(x + i * xs, xs, y + i * ys, ys, std::min(kMost, count - i), buffer.data());
-                         }
-                       });
-                     });
-                     return {};
-                   });
+// Where f32 holds every value, or (f16 of large integers) is infinite before f32 is off by a half of its steps.
+bool is_through_f32(DataType from, DataType to, bool vectors) {
+  if (contains(kRows | kBytes, from) && contains(kRows, to)) return true;
+  if (contains(kIntegers, from)) return to == DataType::f32 || to == DataType::f16;
+  return vectors && contains(kRows, from) && contains(kTruncated, to);
 }
 
-std::unique_ptr<OpPlan> through_f32(const NodeDesc& node, const BroadcastLoop& loop, DataType from, DataType to,
-                                    bool vectors) {
-  return dispatch<kThroughF32>(from, [&]<class T>(Tag<T>) {
-    return dispatch<kRows>(to, [&]<class To>(Tag<To>) {
-      return by_rows<T, To>(
-          node, loop,
-          [vectors](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count, float* buffer) {
-            constexpr bool kInPlace = std::is_same_v<To, float>;
-            float* const values = kInPlace && ys == 1 ? reinterpret_cast<float*>(y) : buffer;
-            const float* const row = load_row(vectors, x, xs, count, values);
-            if (row != reinterpret_cast<float*>(y)) store_row(vectors, row, count, y, ys);
-          });
-    });
+// Null: they are.
+Step to_f32(DataType from, bool vectors) {
+  if (from == DataType::f32) return nullptr;
+  if (vectors) {
+    if (from == DataType::f16) return widen<DataType::f16>;
+    if (from == DataType::bf16) return widen<DataType::bf16>;
+    if (from == DataType::u8) return widen<DataType::u8>;
+    if (from == DataType::s8) return widen<DataType::s8>;
+    if (from == DataType::s64) return round_longs;
+  }
+  return dispatch<kHalves | kIntegers>(from, []<class T>(Tag<T>) -> Step { return convert<T, float>; });
+}
+
+Step from_f32(DataType to, bool vectors) {
+  if (to == DataType::f32) return nullptr;
+  if (!vectors) return dispatch<kHalves>(to, []<class To>(Tag<To>) -> Step { return convert<float, To>; });
+  if (to == DataType::f16) return narrow<DataType::f16>;
+  if (to == DataType::bf16) return narrow<DataType::bf16>;
+  if (to == DataType::s32) return truncate<std::int32_t>;
+  if (to == DataType::s64) return truncate<std::int64_t>;
+  return to == DataType::boolean ? find_nonzero<float> : truncate<void>;
+}
+
+Step to_f64(DataType from) {
+  if (from == DataType::f64) return nullptr;
+  constexpr TypeSet kOthers = (kNumeric | kStoredFloats) & ~only(DataType::f64);
+  return dispatch<kOthers>(from, []<class T>(Tag<T>) -> Step { return convert<T, double>; });
+}
+
+Step from_f64(DataType to) {
+  return dispatch<kCast>(to, []<class To>(Tag<To>) -> Step { return convert_doubles<To>; });
+}
+
+// One step, or two with a number of at most 8 bytes between them.
+struct Conversion {
+  Step first, second = nullptr;
+  std::int64_t cost = 2;
+};
+
+Conversion in_steps(Step first, Step second, std::int64_t cost) {
+  return first == nullptr ? Conversion{second, nullptr, cost} : Conversion{first, second, cost};
+}
+
+Conversion conversion(DataType stored, DataType to, bool vectors) {
+  const DataType from = as_bytes(stored);
+  if (contains(kIntegers, from)) {
+    if (vectors && from == DataType::s64 && to == DataType::boolean) return {find_nonzero<std::int64_t>};
+    if (to == DataType::boolean) return {to_boolean(from)};
+    if (contains(kIntegers, to)) return {between_integers(from, to)};
+    if (contains(kStoredIntegers, to)) {
+      return {between_integers(from, DataType::u8),
+              dispatch<kStoredIntegers>(to, []<class To>(Tag<To>) -> Step { return convert<std::uint8_t, To>; })};
+    }
+  }
+  if (from == DataType::f32 && to == DataType::f32) return {convert<float, float>};
+  if (is_through_f32(from, to, vectors)) return in_steps(to_f32(from, vectors), from_f32(to, vectors), 2);
+  return in_steps(to_f64(from), from_f64(to), 4);
+}
+
+// ---- elements that are `step` apart
+
+constexpr std::int64_t kChunk = 512;
+struct alignas(64) Chunk {
+  std::array<std::uint64_t, kChunk> bytes;
+};
+
+// Elements of `size` bytes.
+void copy_apart(std::int64_t size, const void* from, std::int64_t from_step, void* to, std::int64_t to_step,
+                std::int64_t count) {
+  dispatch_bytes(static_cast<std::size_t>(size), [&]<class T>(Tag<T>) {
+    const T* const x = static_cast<const T*>(from);
+    T* const y = static_cast<T*>(to);
+    for (std::int64_t i = 0; i < count; ++i) y[i * to_step] = x[i * from_step];
   });
-}
-
-// Pairs that the compiler has vectors for, with nothing in between: what a whole number becomes does not depend on it.
-// (f16 is infinite before f32 is off by a half of its steps.)
-constexpr TypeSet kWhole = kIntegers | only(DataType::boolean);
-constexpr std::int64_t kLongRun = std::int64_t{1} << 40;
-constexpr TypeSet kFromWhole = only(DataType::f32) | only(DataType::f16) | only(DataType::s32) | only(DataType::s64) |
-                               only(DataType::boolean) | kBytes;
-
-std::unique_ptr<OpPlan> of_whole(const NodeDesc& node, const BroadcastLoop& loop, DataType from, DataType to,
-                                 bool vectors) {
-  return dispatch<kWhole>(from, [&]<class T>(Tag<T>) {
-    return dispatch<kFromWhole>(to, [&]<class To>(Tag<To>) {
-      constexpr std::int64_t kMost = is_half<To> ? kRowChunk : kLongRun;
-      return by_rows<T, To, kMost>(
-          node, loop,
-          [vectors](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count, float* buffer) {
-            if constexpr (is_half<To>) {
-              load_row(vectors, x, xs, count, buffer);
-              store_row(vectors, buffer, count, y, ys);
-            } else if (xs == 1 && ys == 1) {
-              for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
-            } else {
-              for (std::int64_t i = 0; i < count; ++i) y[i * ys] = static_cast<To>(x[i * xs]);
-            }
-          });
-    });
-  });
-}
-
-// Whole numbers of f32 or halves by vectors.
-template <class To>
-std::unique_ptr<OpPlan> to_whole(const NodeDesc& node, const BroadcastLoop& loop, DataType from) {
-  return dispatch<kRows>(from, [&]<class T>(Tag<T>) {
-    return by_rows<T, To>(node, loop,
-                          [](const T* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count, float* buffer) {
-                            std::array<To, kRowChunk> whole;
-                            const float* const row = load_row(true, x, xs, count, buffer);
-                            avx2::truncate_row(row, ys == 1 ? y : whole.data(), count);
-                            for (std::int64_t i = 0; ys != 1 && i < count; ++i) y[i * ys] = whole[i];
-                          });
-  });
-}
-
-// Whether f32 or halves are not 0; a NaN is not.
-std::unique_ptr<OpPlan> to_boolean(const NodeDesc& node, const BroadcastLoop& loop, DataType from, bool vectors) {
-  return dispatch<kRows>(from, [&]<class T>(Tag<T>) {
-    return by_rows<T, std::uint8_t>(
-        node, loop,
-        [vectors](const T* x, std::int64_t xs, std::uint8_t* y, std::int64_t ys, std::int64_t count, float* buffer) {
-          const float* const row = load_row(vectors, x, xs, count, buffer);
-          if (vectors && ys == 1) return avx2::nonzero_row(row, y, count);
-          for (std::int64_t i = 0; i < count; ++i) y[i * ys] = row[i] != 0 ? 1 : 0;
-        });
-  });
-}
-
-// Of 64 bits by loops for AVX2, which say what each element becomes.
-template <class To>
-std::unique_ptr<OpPlan> of_longs(const NodeDesc& node, const BroadcastLoop& loop,
-                                 void (*convert)(const std::int64_t* x, To* y, std::int64_t count)) {
-  return by_rows<std::int64_t, To, kLongRun>(
-      node, loop,
-      [convert](const std::int64_t* x, std::int64_t xs, To* y, std::int64_t ys, std::int64_t count, float*) {
-        if (xs == 1 && ys == 1) return convert(x, y, count);
-        for (std::int64_t i = 0; i < count; ++i) convert(x + i * xs, y + i * ys, 1);
-      });
 }
 
 class Cast final : public Operator {
@@ -233,55 +255,35 @@ class Cast final : public Operator {
     const BroadcastLoop loop({outputs[0], inputs[0].desc});
     CONVOY_TRY(const Rounding rounding, rounding_of(node));
     const DataType to = outputs[0].type;
-    const bool bits = inputs[0].desc.type == DataType::boolean;  // bytes of 0 and 1
-    if ((bits || contains(kThroughF32, inputs[0].desc.type)) && contains(kRows, to)) {
-      return through_f32(node, loop, bits ? DataType::u8 : inputs[0].desc.type, to, has_row_vectors(request));
-    }
-    if (inputs[0].desc.type == DataType::s64 && has_row_vectors(request)) {
-      if (to == DataType::boolean) return of_longs<std::uint8_t>(node, loop, avx2::nonzero_row);
-      if (to == DataType::f32) return of_longs<float>(node, loop, avx2::longs_row);
-    }
-    if (contains(kWhole, inputs[0].desc.type) && contains(kFromWhole, to)) {
-      return of_whole(node, loop, bits ? DataType::u8 : inputs[0].desc.type, to, has_row_vectors(request));
-    }
-    if (to == DataType::boolean && contains(kRows, inputs[0].desc.type)) {
-      return to_boolean(node, loop, inputs[0].desc.type, has_row_vectors(request));
-    }
-    if (has_row_vectors(request) && contains(kRows, inputs[0].desc.type)) {
-      if (to == DataType::s32) return to_whole<std::int32_t>(node, loop, inputs[0].desc.type);
-      if (to == DataType::s64) return to_whole<std::int64_t>(node, loop, inputs[0].desc.type);
-    }
-    const bool bytes = has_row_vectors(request) && (to == DataType::u8 || to == DataType::s8);
-    return dispatch<kCast>(inputs[0].desc.type, [&]<class T>(Tag<T>) {
-      return make_plan(node,
-                       [loop, to, rounding, bytes](std::span<const void* const> in, std::span<void* const> out,
-                                                   const ExecContext& context) -> Result<void> {
-                         parallel_for(context, loop.elements(), 4, [&](std::int64_t begin, std::int64_t end) {
-                           constexpr std::int64_t kChunk = 512;
-                           Intermediate<T> values[kChunk];
-                           loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
-                             for (std::int64_t start = 0; start < count; start += kChunk) {
-                               const std::int64_t n = std::min(kChunk, count - start);
-                               const T* x = static_cast<const T*>(in[0]) + at[1] + start * loop.inner_stride(1);
-                               if constexpr (std::is_same_v<T, float> || is_half<T>) {
-                                 if (bytes && loop.inner_stride(0) == 1) {
-                                   RowBuffer buffer;
-                                   const float* row = load_row(true, x, loop.inner_stride(1), n, buffer.data());
-                                   avx2::truncate_row(row, static_cast<std::uint8_t*>(out[0]) + at[0] + start, n);
-                                   continue;
-                                 }
-                               }
-                               for (std::int64_t i = 0; i < n; ++i) {
-                                 values[i] = static_cast<Intermediate<T>>(x[i * loop.inner_stride(1)]);
-                               }
-                               store_as(to, values, n, out[0], at[0] + start * loop.inner_stride(0),
-                                        loop.inner_stride(0), rounding);
-                             }
-                           });
-                         });
-                         return {};
-                       });
-    });
+    const DataType from = inputs[0].desc.type;
+    const Conversion steps = conversion(from, to, has_row_vectors(request));
+    const auto from_size = static_cast<std::int64_t>(size_of(from)), to_size = static_cast<std::int64_t>(size_of(to));
+    return make_plan(
+        node,
+        [=](std::span<const void* const> in, std::span<void* const> out, const ExecContext& context) -> Result<void> {
+          const std::int64_t from_step = loop.inner_stride(1), to_step = loop.inner_stride(0);
+          const bool whole = from_step == 1 && to_step == 1 && steps.second == nullptr;
+          parallel_for(context, loop.elements(), steps.cost, [&](std::int64_t begin, std::int64_t end) {
+            Chunk read, between, written;
+            loop.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {
+              const std::int64_t most = whole ? count : kChunk;
+              for (std::int64_t i = 0; i < count; i += most) {
+                const std::int64_t n = std::min(most, count - i);
+                const void* x = static_cast<const char*>(in[0]) + (at[1] + i * from_step) * from_size;
+                void* const y = static_cast<char*>(out[0]) + (at[0] + i * to_step) * to_size;
+                if (from_step != 1) {
+                  copy_apart(from_size, x, from_step, &read, 1, n);
+                  x = &read;
+                }
+                void* const last = to_step == 1 ? y : &written;
+                steps.first(x, steps.second == nullptr ? last : &between, n, rounding);
+                if (steps.second != nullptr) steps.second(&between, last, n, rounding);
+                if (to_step != 1) copy_apart(to_size, last, 1, y, to_step, n);
+              }
+            });
+          });
+          return {};
+        });
   }
 };
 

@@ -146,6 +146,8 @@ class ElementwisePlan {
     }
     const bool as_they_are = evaluate_ != evaluate_integers_in_f64 && rows_ == nullptr;
     if (in_runs_ && as_they_are) step_loop_ = step_loop(request.cpu.isa, program, type_, rows, y_type_);
+    for (std::size_t k = 0; k < operands.size(); ++k) rows[k].step = kinds_[k] == Kind::single ? 0 : 1;
+    if (as_they_are) chunk_loop_ = step_loop(request.cpu.isa, program, type_, rows, y_type_);
     in_runs_ = in_runs_ && loop_.inner_size() >= (!any_spread_ ? kRepeatedRun : step_loop_ ? kShortRun : kLongRun);
   }
 
@@ -275,7 +277,12 @@ class ElementwisePlan {
             break;
         }
       }
-      compute(rows, y_runs_ ? result(y, start) : memory.get(), n);
+      void* const made = y_runs_ ? result(y, start) : memory.get();
+      if (chunk_loop_) {
+        chunk_loop_([&](int k) { return rows[k].data; }, made, n);
+      } else {
+        compute(rows, made, n);
+      }
       if (y_runs_) continue;
       const char* from = memory.get();
       loop_.run(start, start + n, [&](const std::int64_t* at, std::int64_t count) {
@@ -292,7 +299,7 @@ class ElementwisePlan {
   BroadcastLoop loop_;
   const RowFunctions* rows_ = nullptr;
   RowFunction function_{};
-  StepLoop step_loop_;
+  StepLoop step_loop_, chunk_loop_;  // of runs, and of what is laid out as y is
   std::vector<Kind> kinds_;
   std::vector<Repeats> repeats_;  // of those that do
   bool y_runs_ = false, any_spread_ = false, all_run_ = false, in_runs_ = false;

@@ -1,3 +1,5 @@
+#include "ops/operator_row.h"
+#include "ops/support.h"
 #include "ops/testing/operators.h"
 
 namespace convoy::ops {
@@ -286,6 +288,57 @@ TEST(Cast, VectorsTruncateAsPlainLoops) {
             {tensor(DataType::s32, {5}, {0, -1, 255, 1, 2147483647})});
   expect_op(node_of("Cast", {{"to", std::int64_t{1}}}), {wide}, {floats({5}, {0, -1, 255, 4294967297, -2147483649})});
   expect_op(node_of("Cast", {{"to", std::int64_t{9}}}), {wide}, {tensor(DataType::boolean, {5}, {0, 1, 1, 1, 1})});
+}
+
+// Every pair, elements side by side and apart, more than a chunk of them: small numbers that both types hold.
+TEST(Cast, BetweenAllTypes) {
+  constexpr std::int64_t kCount = 600;
+  const auto holds = [](DataType type, double value) {
+    std::uint64_t element = 0;
+    store_from_double(type, &element, 0, value);
+    return load_as_double(type, &element, 0) == value;
+  };
+  const auto each_type = [](auto f) {
+    for (int i = 0; i <= static_cast<int>(DataType::f8_e8m0); ++i) {
+      if (contains(kEveryType, static_cast<DataType>(i))) f(static_cast<DataType>(i));
+    }
+  };
+  const auto apart = [](DataType type, std::int64_t step) {
+    TensorDesc desc = TensorDesc::packed(type, {kCount});
+    desc.strides = {step};
+    return desc;
+  };
+  const auto team = make_cpu_team(1);
+  const auto check = [&](DataType from, DataType to, std::int64_t x_step, std::int64_t y_step) {
+    std::vector<double> values;
+    for (const double value : {-2.0, 0.0, 1.0, 3.0, 2.0, -1.0}) {
+      if (holds(from, value) && holds(to, value)) values.push_back(value);
+    }
+    const HostTensor x = *HostTensor::allocate(TensorDesc::packed(from, {kCount * x_step}));
+    const HostTensor y = *HostTensor::allocate(TensorDesc::packed(to, {kCount * y_step}));
+    for (std::int64_t i = 0; i < kCount; ++i) {
+      store_from_double(from, x.data.get(), i * x_step, values[static_cast<std::size_t>(i) % values.size()]);
+    }
+    const NodeDesc node = node_of("Cast", {{"to", onnx_number(to)}});
+    const Input input{true, apart(from, x_step), nullptr};
+    const TensorDesc output = apart(to, y_step);
+    PlanRequest request;
+    request.cpu = cpu_features();
+    const auto plan = *find_row("", "Cast")->implementation->plan(node, {&input, 1}, {&output, 1}, request);
+    const void* const in = x.data.get();
+    void* const out = y.data.get();
+    ASSERT_TRUE(plan->execute({&in, 1}, {&out, 1}, ExecContext{*team}).ok());
+    for (std::int64_t i = 0; i < kCount; ++i) {
+      ASSERT_EQ(load_as_double(to, out, i * y_step), values[static_cast<std::size_t>(i) % values.size()])
+          << name_of(from) << " to " << name_of(to) << ", element " << i << " of steps " << x_step << " and " << y_step;
+    }
+  };
+  each_type([&](DataType from) {
+    each_type([&](DataType to) {
+      check(from, to, 1, 1);
+      check(from, to, 3, 2);
+    });
+  });
 }
 
 TEST(Cast, ToAndFromFewBits) {

@@ -50,8 +50,8 @@ constexpr ElementwiseOperator op_Not({only(DataType::boolean), 1,
                                       [](Description& d) { return equal(d.input(), 0.0); }});
 constexpr ElementwiseOperator op_BitwiseNot({kIntegers, 1, [](Description& d) { return complement(d.input()); }});
 
-constexpr ElementwiseOperator op_IsNaN({kFloats, 1,
-                                        [](Description& d) { return equal(equal(d.input(), d.input()), 0.0); }, true});
+constexpr ElementwiseOperator op_IsNaN({kFloats, 1, [](Description& d) { return differs(d.input(), d.input()); },
+                                        true});
 constexpr ElementwiseOperator op_IsInf(
     {kFloats, 1,
      [](Description& d) {

@@ -72,12 +72,19 @@ TEST(Movement, Transpose) {
   expect_refused(node_of("Transpose", {{"perm", Ints{0}}}), {floats({2, 3}, iota(6))}, "perm has 1 entries");
 }
 
-// Dims beyond a tile, whole ones and not, read in runs and written in runs; few tiles for the threads and many.
+// Dims beyond a tile, whole ones and not, read in runs and written in runs; few tiles for the threads and many; rows of
+// one square and a half, and of two.
 TEST(Movement, TransposeOfManyTiles) {
   std::mt19937 random(1);
   for (const DataType type : {DataType::u8, DataType::f16, DataType::f32, DataType::f64}) {
-    for (const auto& [rows, columns] :
-         {std::pair<std::int64_t, std::int64_t>{1031, 70}, {70, 1031}, {600, 523}, {64, 2048}}) {
+    for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1031, 70},
+                                        {70, 1031},
+                                        {600, 523},
+                                        {64, 2048},
+                                        {12, 701},
+                                        {15, 701},
+                                        {20, 701},
+                                        {31, 701}}) {
       const HostTensor x = varied(type, {2, rows, columns}, random);
       HostTensor want = *HostTensor::allocate(TensorDesc::packed(type, {2, columns, rows}));
       for (std::int64_t i = 0; i < x.desc.elements(); ++i) {

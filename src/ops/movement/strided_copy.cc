@@ -140,6 +140,30 @@ void transpose_square(const T* from, std::int64_t from_column, T* to, std::int64
   for (int r = 0; r < square.N; ++r) square.store(r, to + r * to_row);
 }
 
+// The first half of a square's columns, where elements are smaller than four bytes.
+template <class T>
+void transpose_half_square(const T* from, std::int64_t from_column, T* to, std::int64_t to_row) {
+  constexpr int N = Square<T>::N, kHalf = N / 2;
+  constexpr auto lanes = std::make_index_sequence<N>();
+  typename Square<T>::Vector v[kHalf], next[kHalf];
+  for (int c = 0; c < kHalf; ++c) std::memcpy(&v[c], from + c * from_column, sizeof(v[c]));
+  for (int round = 1; round < kHalf; round *= 2) {
+    for (int i = 0; i < kHalf / 2; ++i) {
+      next[2 * i] = interleave<false>(v[i], v[i + kHalf / 2], lanes);
+      next[2 * i + 1] = interleave<true>(v[i], v[i + kHalf / 2], lanes);
+    }
+    std::copy_n(next, kHalf, v);
+  }
+  // Each vector has two rows of half a square.
+  typedef std::uint64_t Pair __attribute__((vector_size(16)));
+  for (int r = 0; r < N; r += 2) {
+    const auto pair = reinterpret_cast<Pair>(v[r / 2]);
+    const std::uint64_t rows[] = {pair[0], pair[1]};
+    std::memcpy(to + r * to_row, &rows[0], sizeof(rows[0]));
+    std::memcpy(to + (r + 1) * to_row, &rows[1], sizeof(rows[1]));
+  }
+}
+
 // Fewer columns than a square has, which lie together in `to`: a row is written with what is behind it, which the next
 // one writes over.
 template <class T>
@@ -272,6 +296,19 @@ void transpose(const T* from, std::int64_t from_column, T* to, std::int64_t to_r
   };
   std::int64_t done = 0;  // columns
   if constexpr (sizeof(T) <= 2) {
+    // Few columns row by row, so that a line of `to` is written at once.
+    if (columns <= 2 * N) {
+      for (std::int64_t r = 0; r < rows; r += N) {
+        square(r, 0);
+        if (columns > N + N / 2) {
+          square(r, columns - N);
+        } else if (columns > N) {
+          const std::int64_t row = std::min(r, rows - N), column = columns - N / 2;
+          transpose_half_square(from + row + column * from_column, from_column, to + row * to_row + column, to_row);
+        }
+      }
+      return;
+    }
     if (cpu_features().isa >= Isa::avx512 && fit_first_cache(from_column * size, avx512::line_columns<T>)) {
       done = columns / avx512::line_columns<T> * avx512::line_columns<T>;
       const std::int64_t whole_rows = rows / N * N;
@@ -300,7 +337,8 @@ void transpose_tile(const T* from, std::int64_t from_column, T* to, std::int64_t
                     std::int64_t columns) {
   constexpr std::int64_t kMost = (32 << 10) / sizeof(T);
   const bool wide = has_wide_squares<T> && cpu_features().isa >= Isa::avx2 && columns >= avx2::kSquare;
-  if (wide || to_row != columns || from_column < to_row || rows * columns > kMost) {
+  const bool row_by_row = sizeof(T) <= 2 && columns >= Square<T>::N && columns <= 2 * Square<T>::N;
+  if (wide || row_by_row || to_row != columns || from_column < to_row || rows * columns > kMost) {
     return transpose(from, from_column, to, to_row, rows, columns);
   }
   alignas(64) T made[kMost];

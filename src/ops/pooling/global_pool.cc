@@ -53,7 +53,7 @@ struct Planes {
 
 // Planes are contiguous: the rows of a matrix, folded as ReduceMean and its kin do.
 struct PlaneFolds {
-  FoldLoops loops;  // no `rows`: another p than 1 and 2
+  FoldLoops loops;  // none: another p than 1 and 2
   Finish finish = Finish::as_it_is;
 };
 
@@ -73,7 +73,7 @@ void reduce_planes(const Planes<T>& planes, const PlaneFolds& folds, const ExecC
     for (std::int64_t first = begin; first < end; first += kChunk) {
       const std::int64_t count = std::min(kChunk, end - first);
       const T* const x = planes.x + first * planes.area;
-      if (folds.loops.rows != nullptr) {
+      if (folds.loops) {
         folds.loops.start(sums.data(), count);
         folds.loops.rows(x, planes.area, count, planes.area, sums.data());
         folds.loops.finish(folds.finish, sums.data(), count, planes.area, planes.y + first);

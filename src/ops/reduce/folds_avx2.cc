@@ -1,1 +1,1 @@
-#include "ops/reduce/folds.inc"
+#include "ops/reduce/fold_kernels.inc"

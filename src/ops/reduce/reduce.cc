@@ -105,7 +105,7 @@ struct Reducer {
     const std::size_t size = size_of(type);
     const std::int64_t to_stride = loops.kept.inner_stride(0), from_stride = loops.kept.inner_stride(1);
     const std::int64_t terms = loops.reduced.elements(), row = loops.reduced.inner_stride(0);
-    const bool in_one = folds.whole_columns != nullptr && loops.reduced.inner_size() == terms && row != 1 &&
+    const bool in_one = folds.has_whole_columns() && loops.reduced.inner_size() == terms && row != 1 &&
                         from_stride == 1 && to_stride == 1;
     alignas(64) std::array<std::byte, kChunk * sizeof(double)> memory;
     loops.kept.run(begin, end, [&](const std::int64_t* at, std::int64_t count) {

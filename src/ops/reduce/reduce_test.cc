@@ -109,6 +109,35 @@ TEST(Reduce, ExtremesOfColumnsOfIntegers) {
 }
 
 // Few columns of many rows, and rows of a few: of every number about that of what is taken at a time.
+// Of every type, in rows and in columns: a sign is not taken for a bit, nor a bit for a sign.
+TEST(Reduce, LargestAndLowestNumbers) {
+  struct Case {
+    DataType type;
+    double lowest, largest;
+  };
+  for (const auto& [type, lowest, largest] :
+       {Case{DataType::s8, -0x1p7, 127}, Case{DataType::u8, 0, 255}, Case{DataType::s16, -0x1p15, 32767},
+        Case{DataType::u16, 0, 65535}, Case{DataType::s32, -0x1p31, 2147483647}, Case{DataType::u32, 0, 4294967295},
+        Case{DataType::s64, -0x1p63, 0x1p62}, Case{DataType::u64, 0, 0x1.8p63}}) {
+    constexpr std::int64_t kLines = 37, kTerms = 70;
+    std::vector<double> values(kLines * kTerms, largest), across(kLines * kTerms, largest);
+    for (std::int64_t line = 0; line < kLines; ++line) {
+      values[line * kTerms + line] = lowest;
+      across[line * kLines + line] = lowest;
+    }
+    const HostTensor rows = tensor(type, {kLines, kTerms}, values), columns = tensor(type, {kTerms, kLines}, across);
+    const std::vector<double> most(kLines, largest), least(kLines, lowest);
+    for (const auto& [op, made] : {std::pair{"ReduceMax", most}, {"ReduceMin", least}}) {
+      expect_op(node_of(op), {rows, longs({1}, {1})}, {tensor(type, {kLines, 1}, made)}, 0, 0);
+      expect_op(node_of(op), {columns, longs({1}, {0})}, {tensor(type, {1, kLines}, made)}, 0, 0);
+    }
+    if (size_of(type) == 8) continue;  // sums wrap around
+    const std::vector<double> mean(kLines, std::trunc((largest * (kTerms - 1) + lowest) / kTerms));
+    expect_op(node_of("ReduceMean"), {rows, longs({1}, {1})}, {tensor(type, {kLines, 1}, mean)}, 0, 0);
+    expect_op(node_of("ReduceMean"), {columns, longs({1}, {0})}, {tensor(type, {1, kLines}, mean)}, 0, 0);
+  }
+}
+
 TEST(Reduce, FewColumnsAndShortRows) {
   for (const DataType type : {DataType::f32, DataType::f64, DataType::f16, DataType::s8, DataType::u8, DataType::s16,
                               DataType::s32, DataType::u32, DataType::s64}) {
@@ -368,16 +397,16 @@ TEST(ArgMax, LongRowsOfIntegers) {
 }
 
 TEST(CumSum, AlongEachAxisOfEachType) {
-  const Dims dims{3, 4, 21};
-  const std::int64_t steps[] = {84, 21, 1};
+  const Dims dims{3, 4, 47};
+  const std::int64_t steps[] = {188, 47, 1};
   for (const DataType type : {DataType::f32, DataType::f64, DataType::f16, DataType::s32, DataType::s8}) {
-    std::vector<double> values(252);
+    std::vector<double> values(564);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7 % 9) - 4;
     for (int axis = 0; axis < 3; ++axis) {
       for (const std::int64_t exclusive : {0, 1}) {
         for (const std::int64_t reverse : {0, 1}) {
           std::vector<double> expected(values.size());
-          for (std::int64_t i = 0; i < 252; ++i) {
+          for (std::int64_t i = 0; i < 564; ++i) {
             const std::int64_t at = i / steps[axis] % dims[axis], first = i - at * steps[axis];
             for (std::int64_t k = 0; k < dims[axis]; ++k) {
               const bool counts = k == at ? exclusive == 0 : (k < at) == (reverse == 0);
