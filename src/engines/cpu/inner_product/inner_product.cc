@@ -89,7 +89,9 @@ class InnerProductPlan final : public PackedPlan {
     }
     const auto* const z = epilogue.gamma != 0 ? static_cast<const float*>(args.z) : nullptr;
     const std::int64_t row_bytes = products_ * size_of(problem().w.type);
-    const std::int64_t block = std::clamp<std::int64_t>(kBlockBytes / row_bytes / kRows * kRows, kRows, 64 * kRows);
+    // One image needs no blocks: dots() reads four rows at a time where there are more than caches hold.
+    const std::int64_t block =
+        g.batch == 1 ? g.filters : std::clamp<std::int64_t>(kBlockBytes / row_bytes / kRows * kRows, kRows, 64 * kRows);
     parallel_ranges(team, (g.filters + kRows - 1) / kRows, [&](std::int64_t begin, std::int64_t end, int) {
       const std::int64_t first = begin * kRows, last = std::min(end * kRows, g.filters);
       for (std::int64_t k = first; k < last; k += block) {
