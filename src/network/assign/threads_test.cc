@@ -63,7 +63,12 @@ TEST(Threads, WhatRunsOnOneIsChosenForOne) {
   const int first = b.conv(b.input("x", {1, 1, 14, 14}), 1, 8, 5);
   const int small = b.node("MaxPool", {first}, {{"kernel_shape", two}, {"strides", two}});
   b.output(b.node("MaxPool", {b.conv(small, 8, 16, 5)}, {{"kernel_shape", two}, {"strides", two}}));
-  const auto on_two = prepared(b.graph, test_options()), on_one = prepared(b.graph, test_options(1));
+  const auto on = [&](int threads) {
+    NetworkOptions options = test_options(threads);
+    options.how = "uniform:nchw";  // layouts stay those that were chosen for all threads
+    return prepared(b.graph, options);
+  };
+  const auto on_two = on(2), on_one = on(1);
   ASSERT_TRUE(on_two.ok() && on_one.ok());
   ASSERT_EQ(on_two->steps.size(), on_one->steps.size());
   for (std::size_t s = 0; s < on_two->steps.size(); ++s) {
