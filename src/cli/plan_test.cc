@@ -372,12 +372,10 @@ TEST_F(PlanCommand, TuneKeepsTheFastestOfSeveralAndRunObeysIt) {
   const json tuned = run_json(on({"tune", kNetwork}, {"--budget", std::to_string(15 * slowdown())}), 0);
   const json& plans = tuned["plans"];
   ASSERT_GE(plans["timed"].size(), 3u) << plans;
-  double least = 1;
-  for (const json& plan : plans["timed"]) least = std::min(least, plan["over_first"].get<double>());
-  // The first stays where nothing is faster beyond doubt.
+  // The first stays where nothing is faster beyond doubt; what may be faster still, but in doubt, is not taken.
   for (const json& plan : plans["timed"]) {
     if (plan["how"] != plans["fastest"] || plan["how"] == plans["timed"][0]["how"]) continue;
-    EXPECT_EQ(plan["over_first"], least) << plan["how"];
+    EXPECT_LT(plan["over_first"], 1) << plan["how"];
   }
   const auto solvers =
       std::ranges::find_if(plans["timed"], [&](const json& plan) { return plan["how"] == plans["solvers"]["how"]; });

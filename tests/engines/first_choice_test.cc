@@ -51,7 +51,7 @@ TEST(FirstChoice, AsksTheHeuristicsOnce) {
   request.cuda = cudnn::described_h200();
   const auto engines = engines_on(DeviceKind::cuda);
   const auto problem =
-      parse_problem("fprop:x=bf16,16x96x28x28,nhwc:w=bf16,96x96x3x3,nhwc:y=bf16,16x96x28x28,nhwc:pad=1x1:math=reduced");
+      parse_problem("fprop:x=bf16,64x96x56x56,nhwc:w=bf16,96x96x3x3,nhwc:y=bf16,64x96x56x56,nhwc:pad=1x1:math=reduced");
   ASSERT_TRUE(problem.ok());
   const auto survey = cudnn::survey(*problem, *request.cuda, 0);
   ASSERT_TRUE(survey.ok());
