@@ -91,9 +91,10 @@ def test_tuning_measures_and_is_remembered(tmp_path):
     chosen = problem.select(engines="cpu.*", database=database, threads=1)
     assert (chosen.candidate, chosen.reason) == (tuned.candidate, "stored")
     assert problem.select(engines="cpu.*", database=False, threads=1).reason == "heuristic"
-    # Beside other tests the two were once 3% apart, for a reason that is not known.
     explained = {v.engine: v for v in problem.explain(engines="cpu.*", database=database, threads=1).engines}
-    assert explained[tuned.candidate.partition("{")[0]].measured_seconds == pytest.approx(times[0], rel=0.2)
+    engine = tuned.candidate.partition("{")[0]  # of two that are nearly as fast the least median may be the other's
+    own = [m.median_seconds for m in tuned.measurements if m.failure is None and m.candidate.partition("{")[0] == engine]
+    assert explained[engine].measured_seconds == pytest.approx(min(own))
     with pytest.raises(convoy.InvalidArgument, match="budget=-1"):
         problem.tune(budget=-1)
     x, w = np.ones((1, 12, 12, 16), np.float32).transpose(0, 3, 1, 2), np.ones((32, 16, 3, 3), np.float32)
