@@ -67,7 +67,7 @@ TEST(OneDnn, SumsOfShiftedBytesAreRefused) {
   const std::string many = "fprop:x=s8,1x600x7x7,nhwc:w=s8,16x600x1x1:y=s32,1x16x7x7,nhwc";
   const std::string few = "fprop:x=s8,1x512x7x7,nhwc:w=s8,16x512x1x1:y=s32,1x16x7x7,nhwc";
   std::vector<const char*> names{"onednn.jit_int8_1x1_avx512_vnni"};
-  if (processor_has("avx2_vnni")) names.push_back("onednn.jit_uni_int8_1x1_avx2_vnni");  // a Zen 4 has it not
+  if (processor_has("avx2_vnni")) names.push_back("onednn.jit_uni_int8_1x1_avx2_vnni");  // Zen 4 lacks it
   for (const char* name : names) {
     EXPECT_NE(reason(name, many).find("600 products of up to 32640 reach 19584000"), std::string::npos)
         << reason(name, many);
