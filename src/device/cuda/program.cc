@@ -81,12 +81,12 @@ Parsing& parsing() {
 }
 
 // From its beginning until the source has been parsed, or needn't be.
-class Turn {
+class ParsingPermit {
  public:
-  Turn(Need need, const std::stop_token& stop) : need_(need), taken_(parsing().begin(need, stop)) {}
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() { end(); }
+  ParsingPermit(Need need, const std::stop_token& stop) : need_(need), taken_(parsing().begin(need, stop)) {}
+  ParsingPermit(const ParsingPermit&) = delete;
+  ParsingPermit& operator=(const ParsingPermit&) = delete;
+  ~ParsingPermit() { end(); }
   explicit operator bool() const { return taken_; }
   void end() {
     if (std::exchange(taken_, false)) parsing().end(need_);
@@ -184,13 +184,13 @@ Result<KernelImage> image_of(const ProgramSource& source, Need need, const std::
   const CodeKey key = code_key(source, options_text(*api, target));
   const CodeCache& cache = code_cache();
   if (std::optional<KernelImage> found = cache.find(key)) return std::move(*found);
-  Turn turn(need, stop);
-  if (!turn) return Error{ErrorCode::unsupported, source.name + " was not compiled in time"};
+  ParsingPermit permit(need, stop);
+  if (!permit) return Error{ErrorCode::unsupported, source.name + " was not compiled in time"};
   const auto make = [&]() -> Result<KernelImage> {
     // Another thread may have ended since this one looked.
     if (std::optional<KernelImage> found = cache.find(key)) return std::move(*found);
     const auto go_on = [&] {
-      turn.end();
+      permit.end();
       return !stop.stop_requested();
     };
     CONVOY_TRY(Compilation compiled, compile_program(source, false, go_on));
@@ -198,7 +198,7 @@ Result<KernelImage> image_of(const ProgramSource& source, Need need, const std::
     cache.keep(key, compiled.image);
     return std::move(compiled.image);
   };
-  return under_way().get(key, make, [&] { turn.end(); });
+  return under_way().get(key, make, [&] { permit.end(); });
 }
 
 }  // namespace
