@@ -102,6 +102,23 @@ void read_inputs_as_they_are(const Graph& graph, std::vector<NodeFormats>& forma
 
 }  // namespace
 
+const Node& what_runs(const Graph& graph, const Node& node, DataType type, Chooser& chooser) {
+  if (!node.conv || chooser.home() == 0) return node;
+  const auto runs = [&](const Node& left) {
+    for (const Layout reads : {Layout::nhwc, Layout::nchw}) {
+      for (const Layout writes : {Layout::nhwc, Layout::nchw}) {
+        if (chooser.predict(conv_query(graph, left, {{reads, type}, {writes, type}}, chooser))) return true;
+      }
+    }
+    return false;
+  };
+  const Node* left = &node;
+  for (; !runs(*left); left = &left->fused->conv) {
+    if (!left->fused) return node;
+  }
+  return *left;
+}
+
 std::vector<NodeFormats> take_form(Graph& graph, const Forms& forms) {
   std::vector<NodeFormats> formats;
   for (std::size_t n = 0; n < forms.formats.size(); ++n) {

@@ -162,7 +162,7 @@ std::vector<NodeFormats> greedy_formats(const Graph& graph, std::span<const Data
           seconds({can[n].reads ? Layout::nhwc : Layout::nchw, can[n].writes ? Layout::nhwc : Layout::nchw});
     }
     if (!node.conv) continue;
-    add_conv(region, graph, node, types[n], chooser);
+    add_conv(region, graph, what_runs(graph, node, types[n], chooser), types[n], chooser);
   }
   // A border is a value that one side holds in nhwc and the other in nchw; it is converted once for each region.
   const auto readers = graph.readers();
@@ -193,7 +193,8 @@ std::vector<NodeFormats> greedy_formats(const Graph& graph, std::span<const Data
     if (can[n].writes) formats[n].writes.layout = Layout::nhwc;
   }
   for (std::size_t n = 0; n < count; ++n) {
-    if (can[n].reads && graph.nodes[n].conv) formats[n] = improved(graph, graph.nodes[n], formats[n], chooser);
+    if (can[n].reads && graph.nodes[n].conv)
+      formats[n] = improved(graph, what_runs(graph, graph.nodes[n], types[n], chooser), formats[n], chooser);
   }
   move_borders(graph, formats, chooser);
   return formats;

@@ -43,6 +43,10 @@ std::vector<NodeFormats> take_form(Graph& graph, const Forms& forms);
 // else is left.
 inline constexpr double kOnProcessor = 1;
 
+// The convolution with as few of its fusions undone as leave what an engine takes, in some layouts: on a GPU rules give
+// a node the layouts of that, since it is what will run. The node itself on the processor, and where nothing takes any.
+const Node& what_runs(const Graph& graph, const Node& node, DataType type, Chooser& chooser);
+
 // "greedy", "global", "local", "uniform:nhwc", "uniform:nchw", "uniform:nchw8c" or "uniform:nchw16c". `remarks` gets
 // what a decision says of itself. Errors: another text; a goal for another than "global".
 Result<Forms> forms_by(std::string_view how, const Graph& graph, Chooser& chooser, std::vector<std::string>& remarks,

@@ -38,7 +38,8 @@ std::vector<NodeFormats> uniform_formats(const Graph& graph, std::span<const Dat
     for (const NodeFormats& tried :
          {NodeFormats{given, given}, NodeFormats{given, row_major}, NodeFormats{row_major, given}}) {
       if (!can_work(graph, node, tried)) continue;
-      formats[n] = node.conv ? fastest(graph, node, types[n], chooser, layout) : tried;
+      formats[n] =
+          node.conv ? fastest(graph, what_runs(graph, node, types[n], chooser), types[n], chooser, layout) : tried;
       break;
     }
   }

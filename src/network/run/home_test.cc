@@ -380,6 +380,26 @@ TEST_F(Home, AGateThatNoEngineTakesIsUndone) {
   }
 }
 
+// Then it is undone, and the convolution that is left works in the layout of its neighbours: row-major ones between two
+// conversions were what no engine's answer about the whole led to.
+TEST_F(Home, AConvolutionWhoseFusionIsUndoneKeepsTheLayoutOfTheOthers) {
+  on_gpu_.declared().gate = false;
+  const Graph graph = with_gate();
+  options_.math = MathMode::tf32;
+  for (const char* const how : {"greedy", "uniform:nhwc"}) {
+    options_.how = how;
+    prepare(graph);
+    int convolutions = 0;
+    for (const NetworkStep& step : session_->steps()) {
+      if (step.kind != "conv" || step.nodes != "n4+n5") continue;
+      ++convolutions;
+      EXPECT_TRUE(step.problem.x.is_packed(Layout::nhwc)) << how;
+      EXPECT_TRUE(step.problem.y.is_packed(Layout::nhwc)) << how;
+    }
+    EXPECT_EQ(convolutions, 1) << how;
+  }
+}
+
 TEST_F(Home, WhatIsNotDoneThereYetIsRefused) {
   const Graph graph = only_convolutions();
   const auto refused = [&](const std::string& text) {
