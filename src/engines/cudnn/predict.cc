@@ -135,6 +135,19 @@ bool is_narrow(const ConvProblem& p) {
 }
 double share_of_narrow(const ConvProblem& p) { return 0.1 / 64 * static_cast<double>(p.out_channels()); }
 
+// Groups of several channels forward on tensor cores: a tile computes the zeros between groups, too, so the share grows
+// with a group's channels. ResNeXt-50's layers with 128 pictures, of 4, 8, 16 and 32 channels a group, take 161, 98, 41
+// and 25 us, where all have as many products, and with twice the pixels 106, 52 and 30 (H100, cuDNN 9.19,
+// gpu-network-losses-2026-11-28).
+constexpr double kGroupedChannels = 120, kGroupedMemory = 0.6;
+bool is_grouped(const ConvProblem& p) {
+  return is_fprop_on_tensor_cores(p) && !is_tf32(p) && p.groups > 1 && !p.is_depthwise() && narrow_of(p) > 1;
+}
+double grouped_seconds(double products, double bytes, const ConvProblem& p) {
+  const double share_of_products = std::min(0.6, static_cast<double>(narrow_of(p)) / kGroupedChannels);
+  return std::max(products / share_of_products, bytes / kGroupedMemory);
+}
+
 // U-Net's transposed layers in tf32 with eight pictures take 1172, 490, 322 and 260 us (H200, cuDNN 9.19).
 constexpr double kTransposedProducts = 0.35, kTransposedMemory = 0.2;
 bool is_transposed_tf32(const ConvProblem& p) { return p.pass == Pass::dgrad && p.epilogue.bias && is_tf32(p); }
@@ -165,6 +178,7 @@ double first_choice_seconds(const ConvProblem& problem, const CudaDevice& device
   const bool dense = is_fprop_on_tensor_cores(problem) && problem.groups == 1 && narrow_of(problem) >= 8;
   const double seconds =
       (dense                         ? dense_seconds(products, bytes, problem)
+       : is_grouped(problem)         ? grouped_seconds(products, bytes, problem)
        : is_narrow(problem)          ? std::max(products / share_of_narrow(problem), bytes / share(problem))
        : is_transposed_tf32(problem) ? std::max(products / kTransposedProducts, bytes / kTransposedMemory)
                                      : std::max(products, bytes) / share(problem)) +

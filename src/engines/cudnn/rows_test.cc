@@ -191,6 +191,26 @@ TEST(Cudnn, HalvesArePredictedByTheirChannels) {
   expect_us("x=f16,4x64x96x96x96,ndhwc:w=f16,32x64x3x3x3,ndhwc:pad=1x1x1", 1521);
 }
 
+// ResNeXt-50's with 128 pictures and with one, on an H100: those of 4 channels a group were predicted at four times
+// their time, so the network at 1.5 times its own.
+TEST(Cudnn, GroupsArePredictedByTheirChannels) {
+  const auto expect_us = [](const std::string& text, double us) {
+    EXPECT_NEAR(
+        first_choice_seconds(problem_of("fprop:" + text + ":groups=32:bias=1:act=relu"), described_h200(), 41) * 1e6,
+        us, 0.2 * us)
+        << text;
+  };
+  expect_us("x=f16,128x128x56x56,nhwc:w=f16,128x4x3x3,nhwc:pad=1x1", 161);
+  expect_us("x=f16,128x256x56x56,nhwc:w=f16,256x8x3x3,nhwc:pad=1x1:stride=2x2", 106);
+  expect_us("x=f16,128x256x28x28,nhwc:w=f16,256x8x3x3,nhwc:pad=1x1", 98);
+  expect_us("x=f16,128x512x28x28,nhwc:w=f16,512x16x3x3,nhwc:pad=1x1:stride=2x2", 52);
+  expect_us("x=f16,128x512x14x14,nhwc:w=f16,512x16x3x3,nhwc:pad=1x1", 41);
+  expect_us("x=f16,128x1024x14x14,nhwc:w=f16,1024x32x3x3,nhwc:pad=1x1:stride=2x2", 30);
+  expect_us("x=f16,128x1024x7x7,nhwc:w=f16,1024x32x3x3,nhwc:pad=1x1", 25);
+  expect_us("x=f16,1x128x56x56,nhwc:w=f16,128x4x3x3,nhwc:pad=1x1", 5.3);
+  expect_us("x=f16,1x1024x7x7,nhwc:w=f16,1024x32x3x3,nhwc:pad=1x1", 5.6);
+}
+
 // So are engines that sum an output's products in turn: strictly in f32, and from 16 bits to f32.
 TEST(Cudnn, SumsInTurnAreAsSlowAsTheyAreLong) {
   const auto seconds = [](const std::string& text, std::int64_t engine) {
