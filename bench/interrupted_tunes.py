@@ -82,8 +82,8 @@ def to_the_end(database, folder, case, options):
         plans.append(folder / f"{name.stem}.plan")
         said(started(name, "plan", options.network, "--threads", case["threads"], "--output", plans[-1]))
     told = said(started(database, "compare", options.network, plans[1], plans[0], "--threads", case["threads"], "--rounds", options.turns,
-                        "--no-db"))
-    return interval(told["b_over_a"], told["relative_uncertainty"])
+                        "--no-db"))["plans"][1]
+    return interval(told["over_first"], told["over_first_uncertainty"])
 
 
 def main():

@@ -54,7 +54,8 @@ def measured(name, arguments, folder):
         out, _ = convoy("compare", model, folder / "f32.plan", plan, "--random-inputs", "--threads", arguments.threads, "--rounds", arguments.rounds, "--json")
         compared = json.loads(out)
         lines = plan.read_text().splitlines()
-        entry.update(times_as_fast=1 / compared["b_over_a"], relative_uncertainty=compared["relative_uncertainty"],
+        narrow = compared["plans"][1]
+        entry.update(times_as_fast=1 / narrow["over_first"], relative_uncertainty=narrow["over_first_uncertainty"],
                      convolutions=sum(line.startswith("conv ") for line in lines),
                      narrow=sum(line.startswith("conv ") and arguments.type in line for line in lines))
         row["plans"][which] = entry

@@ -43,8 +43,8 @@ Result<NetworkOptions> other_side(const Program& program, const std::string& bes
 
 Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc> descs, const std::string& what,
                              const NetworkOptions& own, const NetworkOptions& other, std::span<const HostTensor> inputs,
-                             int rounds, const std::string& own_name) {
-  const network::Variant both[] = {{own_name, own}, {what, other}};
+                             int rounds) {
+  const network::Variant both[] = {{"", own}, {what, other}};
   CONVOY_TRY(std::vector<network::Timed> timed, network::time_side_by_side(network, descs, both, inputs, rounds));
   Beside beside;
   beside.what = what;
@@ -55,11 +55,11 @@ Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc>
   return beside;
 }
 
-std::string certainty_of(const selection::Summary& ratio, const std::string& more) {
+std::string certainty_of(const selection::Summary& ratio) {
   const double uncertainty = ratio.relative_uncertainty();
   const bool shown = std::abs(ratio.median - 1) > uncertainty * std::max(ratio.median, 1.0);  // either way around
-  return fmt::format("+-{:.1f}% ({} runs of each, interleaved in one process{}){}", 100 * uncertainty, ratio.samples,
-                     more, shown ? "" : ", so no difference is shown");
+  return fmt::format("+-{:.1f}% ({} runs of each, interleaved in one process){}", 100 * uncertainty, ratio.samples,
+                     shown ? "" : ", so no difference is shown");
 }
 
 Json say_beside(const Program& program, const Beside& beside) {

@@ -1,5 +1,4 @@
-// A network with its own choices and with other ones, interleaved within one process: convoy run --beside, convoy
-// compare.
+// A network with its own choices and with other ones, interleaved within one process: convoy run --beside.
 #pragma once
 
 #include <span>
@@ -26,14 +25,14 @@ struct Beside {
   std::int64_t convolutions = 0, differing = 0;  // and how many of them run on something else there
   network::Timed own, other;
 };
-// Errors of preparing name the side they are of: `what`, or `own_name` where it is given.
+// Errors of preparing the other side name it.
 Result<Beside> compare_sides(const Network& network, std::span<const TensorDesc> descs, const std::string& what,
                              const NetworkOptions& own, const NetworkOptions& other, std::span<const HostTensor> inputs,
-                             int rounds, const std::string& own_name = {});
+                             int rounds);
 
 // "+-3.1% (20 runs of each, interleaved in one process)", and that no difference is shown where the ratio is within
 // that of 1.
-std::string certainty_of(const selection::Summary& ratio, const std::string& more = {});
+std::string certainty_of(const selection::Summary& ratio);
 
 Json say_beside(const Program& program, const Beside& beside);
 

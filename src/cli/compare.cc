@@ -1,4 +1,4 @@
-// convoy compare: two plans of a network timed side by side, and what differs node by node.
+// convoy compare: plans of a network timed side by side; of two, what differs node by node.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 #include "cli/batch.h"
 #include "cli/beside.h"
 #include "cli/inputs.h"
-#include "cli/plan_flags.h"
 #include "cli/target.h"
+#include "cli/timed_plans.h"
 #include "cli/tuning.h"
 #include "report/format.h"
 #include "report/listing.h"
@@ -19,7 +19,8 @@ namespace convoy::cli {
 namespace {
 
 struct CompareFlags {
-  std::string model, a, b;
+  std::string model;
+  std::vector<std::string> plans;
   std::string precision = "f32";
   InputFlags input;
   MemoryFlags memory;
@@ -34,22 +35,20 @@ struct Row {
   double difference() const { return seconds[1] - seconds[0]; }
 };
 
-std::vector<Row> rows_of(const Beside& beside) {
+std::vector<Row> rows_of(const report::NetworkPlan& a, const report::NetworkPlan& b) {
   std::vector<Row> rows;
   std::map<std::string, std::size_t> places;
-  const network::Timed* const sides[] = {&beside.own, &beside.other};
+  const report::NetworkPlan* const sides[] = {&a, &b};
   for (int which = 0; which < 2; ++which) {
-    for (std::size_t i = 0; i < sides[which]->steps.size(); ++i) {
-      const NetworkStep& step = sides[which]->steps[i];
-      const bool conversion = step.kind == "convert";
-      const std::string key = (conversion ? "convert " : "") + step.nodes;
-      const auto [place, is_new] = places.try_emplace(key, rows.size());
+    for (const report::PlannedStep& each : sides[which]->steps) {
+      const NetworkStep& step = each.step;
+      const auto [place, is_new] = places.try_emplace(report::key_of(step), rows.size());
       if (is_new) rows.push_back({step.nodes, {}, {}});
       Row& row = rows[place->second];
       const std::string what =
-          conversion ? step.implementation : fmt::format("{} {}", step.implementation, step.output_shape);
+          step.kind == "convert" ? step.implementation : fmt::format("{} {}", step.implementation, step.output_shape);
       row.runs_on[which] += (row.runs_on[which].empty() ? "" : ", ") + what;
-      row.seconds[which] += sides[which]->turns * sides[which]->step_seconds[i];
+      row.seconds[which] += sides[which]->turns * each.seconds;
     }
   }
   return rows;
@@ -57,40 +56,9 @@ std::vector<Row> rows_of(const Beside& beside) {
 
 std::string time_text(double seconds) { return seconds > 0 ? report::seconds(seconds) : "-"; }
 
-Json to_json(const std::string& name, DataType precision, const network::Timed& side) {
-  return {{"plan", name},
-          {"precision", name_of(precision)},
-          {"seconds", side.seconds.median},
-          {"undisturbed_seconds", side.undisturbed_seconds},
-          {"steps", side.steps.size()}};
-}
-
-Result<int> compare(const Program& program, const CompareFlags& flags) {
-  CONVOY_TRY(NetworkOptions options, planning_options(program));
-  CONVOY_CHECK(apply_precision(flags.precision, options));
-  if (const std::string flag = given_flag(flags.memory, options);
-      !flag.empty() && !is_global(flags.a) && !is_global(flags.b)) {
-    return Error{ErrorCode::invalid_argument, flag + " is for \"global\", which neither side is"};
-  }
-  NetworkOptions with_store = options;
-  const auto database = attach_database(program, with_store.selection);
-  CONVOY_TRY(const NetworkOptions a, options_of_side(program, flags.a, with_store, flags.memory));
-  CONVOY_TRY(const NetworkOptions b, options_of_side(program, flags.b, with_store, flags.memory));
-  CONVOY_TRY(const auto network, open_network(flags.model));
-  InputFlags input = flags.input;
-  input.random = true;  // what no file is given for
-  CONVOY_TRY(const InputReader reader, InputReader::open(*network, input));
-  CONVOY_TRY(Sample sample, reader.read(0));
-  std::vector<Sample> samples;
-  samples.push_back(std::move(sample));
-  CONVOY_TRY(const Batch batch, assemble(*network, std::move(samples), reader.batch()));
-  CONVOY_TRY(const Beside beside,
-             compare_sides(*network, batch.descs(), flags.b, a, b, batch.tensors, flags.rounds, flags.a));
-  for (const std::string& remark : beside.own.remarks) program.note(fmt::format("{}: {}", flags.a, remark));
-  for (const std::string& remark : beside.other.remarks) program.note(fmt::format("{}: {}", flags.b, remark));
-
-  std::vector<Row> rows = rows_of(beside);
-  const double alike_a = beside.own.seconds.median, alike_b = beside.other.seconds.median;
+// Where there are two: what they run differently, said and as JSON.
+Json say_differing(const Program& program, const report::NetworkPlan& a, const report::NetworkPlan& b) {
+  std::vector<Row> rows = rows_of(a, b);
   std::erase_if(rows, [](const Row& row) { return row.runs_on[0] == row.runs_on[1]; });
   std::ranges::stable_sort(
       rows, [](const Row& a, const Row& b) { return std::abs(a.difference()) > std::abs(b.difference()); });
@@ -111,44 +79,76 @@ Result<int> compare(const Program& program, const CompareFlags& flags) {
   auto [table, nodes] = listing.both(rows);
   double explained = 0;
   for (const Row& row : rows) explained += row.difference();
-  program.say(fmt::format("A: {}, {} a run\nB: {}, {} a run", flags.a, report::seconds(alike_a), flags.b,
-                          report::seconds(alike_b)));
   if (!table.empty()) {
     program.say("");
     program.say(table);
   }
-  program.say(fmt::format(
-      "\nB takes {:.3f} times as long as A, {}", beside.ratio.median,
-      certainty_of(beside.ratio, fmt::format(", each side prepared anew {} times", std::min(flags.rounds, 4)))));
+  program.say(fmt::format("\nA: {}, B: {}; B takes {:.3f} times as long as A, {}", a.name, b.name, b.ratio.median,
+                          certainty_of(b.ratio)));
   program.say(rows.empty() ? std::string("both run the same steps, so any difference is noise")
                            : fmt::format("{} or conversion{}; by their steps B takes {:+.1f} us",
                                          rows.size() == 1 ? "1 node" : fmt::format("{} nodes", rows.size()),
                                          rows.size() == 1 ? " differs" : "s differ", explained * 1e6));
+  return std::move(nodes);
+}
+
+Result<int> compare(const Program& program, const CompareFlags& flags) {
+  if (flags.plans.size() < 2) return Error{ErrorCode::invalid_argument, "give two plans to compare, or more"};
+  CONVOY_TRY(NetworkOptions options, planning_options(program));
+  CONVOY_CHECK(apply_precision(flags.precision, options));
+  if (const std::string flag = given_flag(flags.memory, options);
+      !flag.empty() && std::ranges::none_of(flags.plans, is_global)) {
+    return Error{ErrorCode::invalid_argument, flag + " is for \"global\", which no plan is"};
+  }
+  NetworkOptions with_store = options;
+  const auto database = attach_database(program, with_store.selection);
+  for (const std::string& plan : flags.plans) {  // mistakes in what was given, before the network is read
+    CONVOY_CHECK(options_of_side(program, plan, with_store, flags.memory));
+  }
+  CONVOY_TRY(const auto network, open_network(flags.model));
+  InputFlags input = flags.input;
+  input.random = true;  // what no file is given for
+  CONVOY_TRY(const InputReader reader, InputReader::open(*network, input));
+  CONVOY_TRY(Sample sample, reader.read(0));
+  std::vector<Sample> samples;
+  samples.push_back(std::move(sample));
+  CONVOY_TRY(const Batch batch, assemble(*network, std::move(samples), reader.batch()));
+  const std::vector<TensorDesc> descs = batch.descs();
+  std::vector<PlannedSide> sides;
+  for (const std::string& plan : flags.plans) {
+    CONVOY_TRY(sides.emplace_back(), plan_side(program, *network, descs, plan, with_store, flags.memory));
+  }
+  CONVOY_TRY(const auto plans, time_plans(*network, descs, sides, batch.tensors, flags.rounds));
+  Json told = Json::array();
+  for (const report::NetworkPlan& plan : plans) {
+    for (const std::string& remark : plan.remarks) program.note(fmt::format("{}: {}", plan.name, remark));
+    told.push_back(report::to_json(plan));
+  }
+  say_plans(program, plans);
+  Json differing;
+  if (plans.size() == 2) differing = say_differing(program, plans[0], plans[1]);
   program.document({{"model", flags.model},
-                    {"threads", a.threads},
-                    {"a", to_json(flags.a, a.precision, beside.own)},
-                    {"b", to_json(flags.b, b.precision, beside.other)},
-                    {"b_over_a", beside.ratio.median},
-                    {"relative_uncertainty", beside.ratio.relative_uncertainty()},
-                    {"turns", beside.ratio.samples},
-                    {"differing", std::move(nodes)}});
+                    {"threads", sides.front().options.threads},
+                    {"plans", std::move(told)},
+                    {"differing", std::move(differing)}});
   return kDone;
 }
 
 }  // namespace
 
 void add_compare(Parser app, Program& program) {
-  Parser command = add_subcommand(app, "compare", "Time two plans of a network side by side, and say what differs",
+  Parser command = add_subcommand(app, "compare", "Time plans of a network side by side; of two, say what differs",
                                   "  convoy compare zoo:resnet18 greedy uniform:nchw16c\n"
+                                  "  convoy compare zoo:resnet18 greedy global local uniform:nhwc\n"
                                   "  convoy compare model.onnx a.plan b.plan --input kitten.png");
   auto flags = std::make_shared<CompareFlags>();
   command.add_option("model", flags->model, "An ONNX file or zoo:NAME").required();
   command
       .add_option(
-          "a", flags->a,
-          "A plan file, or how to make one: greedy, uniform:nhwc ..., of a batch also greedy,whole, greedy,1/thread")
+          "plans", flags->plans,
+          "Two or more: a plan file, or how to make one: greedy, uniform:nhwc ..., of a batch also greedy,whole, "
+          "greedy,1/thread")
       .required();
-  command.add_option("b", flags->b, "The same").required();
   add_input_flags(command, flags->input);
   begin(command, Subject::choosing);
   add_precision_flag(command, flags->precision);

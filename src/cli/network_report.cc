@@ -8,12 +8,11 @@
 
 #include "cli/batch.h"
 #include "cli/ceiling_report.h"
-#include "cli/plan_flags.h"
 #include "cli/target.h"
+#include "cli/timed_plans.h"
 #include "cli/tuning.h"
 #include "core/text.h"
 #include "io/file.h"
-#include "network/tune/side_by_side.h"
 #include "report/format.h"
 #include "select/explain/explain.h"
 
@@ -90,49 +89,6 @@ Result<report::Peer> parse_peer(const std::string& text) {
                fmt::format("--peer {}: '{}' is no time (12.3ms, 870us, 1.2s)", text, parts.second)};
 }
 
-// A plan as it will be replayed.
-struct Planned {
-  std::string name;
-  NetworkOptions options;  // with the plan
-  std::vector<std::string> remarks;
-};
-
-Result<Planned> plan_by(const Program& program, const Network& network, std::span<const TensorDesc> descs,
-                        const std::string& side, const NetworkOptions& options) {
-  Planned planned;
-  planned.name = side;
-  CONVOY_TRY(planned.options, options_of_side(program, side, options));
-  if (!planned.options.plan) {
-    auto plan = network.plan(descs, planned.options);
-    if (!plan.ok()) return plan.error().within(side);
-    planned.options.plan = std::move(*plan);
-  }
-  planned.options.selection.mode = SelectionMode::heuristic;  // what was measured is in the plan
-  planned.remarks = planned.options.plan->remarks;
-  if (const BatchParts& parts = planned.options.plan->header.parts; parts != BatchParts{}) {
-    planned.remarks.push_back(
-        fmt::format("the batch is run in parts: {}; steps, and memory over them, are those of one part", print(parts)));
-  }
-  return planned;
-}
-
-// Steps come in the order of the lines; a line that costs nothing may have none.
-std::vector<report::PlannedStep> with_costs(const network::Timed& side, const std::vector<NetworkPlanLine>& lines) {
-  std::vector<report::PlannedStep> steps;
-  for (std::size_t i = 0; i < side.steps.size(); ++i) {
-    steps.push_back({side.steps[i], side.step_seconds[i], std::nullopt});
-  }
-  std::size_t next = 0;
-  for (const NetworkPlanLine& line : lines) {
-    if (next == steps.size()) break;
-    report::PlannedStep& step = steps[next];
-    if (step.step.nodes != line.name || (step.step.kind == "convert") != (line.kind == "convert")) continue;
-    if (line.cost) step.cost = report::LineCost{line.cost->seconds, line.cost->measured};
-    ++next;
-  }
-  return steps;
-}
-
 Result<report::ProblemFacts> facts_of(const Program& program, const NetworkStep& step, const SelectionOptions& options,
                                       const PlanRequest& request, const selection::MachineCeiling& ceiling) {
   CONVOY_TRY(const WeightedRequest weighted, with_constant_weights(step.problem, request));
@@ -164,16 +120,15 @@ Result<report::ProblemFacts> facts_of(const Program& program, const NetworkStep&
   return facts;
 }
 
-selection::MachineCeiling raised_by(const Program& program, std::span<const network::Timed> sides,
+selection::MachineCeiling raised_by(const Program& program, std::span<const report::NetworkPlan> plans,
                                     const selection::MachineCeiling& ceiling, const PlanRequest& request) {
   std::vector<selection::Reached> all;
-  for (const network::Timed& side : sides) {
-    for (std::size_t i = 0; i < side.steps.size(); ++i) {
-      const NetworkStep& step = side.steps[i];
+  for (const report::NetworkPlan& plan : plans) {
+    for (const report::PlannedStep& each : plan.steps) {
+      const NetworkStep& step = each.step;
       if (step.kind != "conv" || step.threads != request.threads) continue;
-      const Measurement in_runs{.candidate = step.selection.candidate,
-                                .median_seconds = side.step_seconds[i],
-                                .samples = side.seconds.samples};
+      const Measurement in_runs{
+          .candidate = step.selection.candidate, .median_seconds = each.seconds, .samples = plan.seconds.samples};
       auto reached = selection::reached(step.problem, in_runs, program.engines(), request);
       if (reached) all.push_back(*std::move(reached));
     }
@@ -209,48 +164,31 @@ Result<report::NetworkReport> report_on_network(const Program& program, const Ne
   CONVOY_TRY(const Batch batch, assemble(*network, std::move(samples), reader.batch()));
   const std::vector<TensorDesc> descs = batch.descs();
 
-  std::vector<Planned> planned;
-  std::vector<network::Variant> named;
+  std::vector<PlannedSide> planned;
   for (const std::string& side : subjects.plans) {
-    CONVOY_TRY(planned.emplace_back(), plan_by(program, *network, descs, side, options));
-    named.push_back({side, planned.back().options});
+    CONVOY_TRY(planned.emplace_back(), plan_side(program, *network, descs, side, options));
     if (planned.back().options.threads != planned.front().options.threads) {
       return Error{ErrorCode::invalid_argument,
                    fmt::format("{} is for {} threads, {} for {}: --threads N, and plans made with it", side,
                                planned.back().options.threads, planned.front().name, planned.front().options.threads)};
     }
   }
-  CONVOY_TRY(const auto sides, network::time_side_by_side(*network, descs, named, batch.tensors, flags.rounds));
+  CONVOY_TRY(report.plans, time_plans(*network, descs, planned, batch.tensors, flags.rounds));
 
   PlanRequest request;
   CONVOY_TRY(request, program.plan_request());
-  request.threads = named.front().options.threads;
+  request.threads = planned.front().options.threads;
   report.network = subjects.model;
   report.place = place_of(request);
-  report.isa = convoy::name_of(named.front().options.cpu.isa);
+  report.isa = convoy::name_of(planned.front().options.cpu.isa);
   report.date = today();
   report.threads = request.threads;
   for (std::size_t i = 0; i < descs.size(); ++i) {
     report.inputs.push_back(
         fmt::format("{} {} {}", network->inputs()[i].name, convoy::name_of(descs[i].type), to_string(descs[i].dims)));
   }
-  report.ceiling = raised_by(program, sides, selection::machine_ceiling(request), request);
+  report.ceiling = raised_by(program, report.plans, selection::machine_ceiling(request), request);
   report.ceiling_text = text_of(report.ceiling);
-  for (std::size_t i = 0; i < sides.size(); ++i) {
-    report::NetworkPlan& plan = report.plans.emplace_back();
-    plan.name = planned[i].name;
-    plan.steps = with_costs(sides[i], planned[i].options.plan->lines);
-    plan.turns = sides[i].turns;
-    plan.seconds = sides[i].seconds;
-    plan.undisturbed_seconds = sides[i].undisturbed_seconds;
-    plan.ratio = sides[i].over_first;
-    plan.remarks = planned[i].remarks;
-    plan.remarks.insert(plan.remarks.end(), sides[i].remarks.begin(), sides[i].remarks.end());
-    plan.activations = sides[i].activations;
-    plan.activation_bytes = sides[i].activation_bytes;
-    plan.weight_bytes = sides[i].weight_bytes;
-    plan.workspace_bytes = sides[i].workspace_bytes;
-  }
   take_caches(*network, descs, options, options.selection);
   options.selection.mode = SelectionMode::heuristic;
   for (const report::PlannedStep& each : report.shown().steps) {
@@ -260,24 +198,6 @@ Result<report::NetworkReport> report_on_network(const Program& program, const Ne
     CONVOY_TRY(report.facts[problem], facts_of(program, each.step, options.selection, request, report.ceiling));
   }
   return report;
-}
-
-void say_plans(const Program& program, const report::NetworkReport& report) {
-  using report::Align;
-  report::Table table;
-  table.column("plan").column("a run", Align::right).column("x first", Align::right).column("predicted", Align::right);
-  table.column("lines measured", Align::right).column("conversions", Align::right).column("activations", Align::right);
-  for (const report::NetworkPlan& plan : report.plans) {
-    table.row({plan.name, report::seconds(plan.seconds.median), fmt::format("{:.3f}", plan.ratio.median),
-               report::seconds(plan.predicted_seconds()), fmt::format("{} of {}", plan.measured_lines(), plan.lines()),
-               fmt::format("{}", plan.conversions()), report::bytes(static_cast<double>(plan.activation_bytes))});
-  }
-  for (const report::Peer& peer : report.peers) {
-    table.row({peer.name, report::seconds(peer.seconds),
-               fmt::format("{:.3f}", peer.seconds / report.shown().seconds.median), "", "", "", ""},
-              report::Style::faint);
-  }
-  program.say(table);
 }
 
 }  // namespace convoy::cli

@@ -23,7 +23,4 @@ bool is_network_subject(const std::string& subject);
 
 Result<report::NetworkReport> report_on_network(const Program& program, const NetworkReportFlags& flags);
 
-// The plans, a line each.
-void say_plans(const Program& program, const report::NetworkReport& report);
-
 }  // namespace convoy::cli

@@ -151,7 +151,7 @@ TEST_F(PlanCommand, KeepsALimitOnActivations) {
   const json compared = run_json({"compare", network, "greedy", "global", "--activation-limit", "4M", "--threads", "1",
                                   "--no-db", "--rounds", "1"},
                                  0);
-  EXPECT_GT(compared["b_over_a"], 0);
+  EXPECT_GT(compared["plans"][1]["over_first"], 0);
 }
 
 TEST_F(PlanCommand, KeepsALimitOnWeights) {
@@ -207,7 +207,7 @@ TEST_F(PlanCommand, LimitsThatAWayDoesNotTakeAreNamed) {
   EXPECT_NE(refused({"--how", "global", "--objective", "energy"}).find("no step's energy is known"), std::string::npos);
   const Finished neither = with({"compare", kNetwork, "greedy", "uniform:nchw", "--activation-limit", "9M"});
   EXPECT_EQ(neither.exit_code, 2);
-  EXPECT_NE(neither.err.find("--activation-limit is for \"global\", which neither side is"), std::string::npos)
+  EXPECT_NE(neither.err.find("--activation-limit is for \"global\", which no plan is"), std::string::npos)
       << neither.err;
 }
 
@@ -340,10 +340,13 @@ TEST_F(PlanCommand, ComparesTwo) {
   const Finished compared = with({"compare", kNetwork, "uniform:nhwc", "uniform:nchw", "--rounds", "2", "--json"});
   ASSERT_EQ(compared.exit_code, 0) << compared.err;
   const json document = json::parse(compared.out);
-  EXPECT_GT(document["b_over_a"], 0);
-  for (const char* side : {"a", "b"}) {
-    EXPECT_GT(document[side]["undisturbed_seconds"], 0);
-    EXPECT_LT(document[side]["undisturbed_seconds"], 1.5 * document[side]["seconds"].get<double>());
+  ASSERT_EQ(document["plans"].size(), 2U);
+  for (const json& side : document["plans"]) {
+    EXPECT_EQ(side["turns"], 2);
+    EXPECT_GT(side["over_first"], 0);
+    EXPECT_GT(side["predicted_seconds"], 0);
+    EXPECT_GT(side["undisturbed_seconds"], 0);
+    EXPECT_LT(side["undisturbed_seconds"], 1.5 * side["seconds"].get<double>());
   }
   EXPECT_GT(document["differing"].size(), 5u);
   ASSERT_EQ(with({"plan", kNetwork, "-o", path("a.plan")}).exit_code, 0);
@@ -355,12 +358,31 @@ TEST_F(PlanCommand, ComparesTwo) {
     std::vector<std::string> arguments{"compare", kNetwork, "greedy", b, "--rounds", "1", "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const json told = run_json(arguments, 0);
-    return told["a"]["precision"].get<std::string>() + " " + told["b"]["precision"].get<std::string>();
+    return told["plans"][0]["precision"].get<std::string>() + " " + told["plans"][1]["precision"].get<std::string>();
   };
   EXPECT_EQ(types("uniform:nhwc", {"--precision", "f16"}), "f16 f16");
   EXPECT_EQ(types(path("narrow.plan"), {}), "f32 bf16");
   EXPECT_NE(with({"compare", kNetwork, "greedy", "local", "--precision", "s8"}).err.find("--precision: 's8'"),
             std::string::npos);
+}
+
+TEST_F(PlanCommand, ComparesSeveralInterleaved) {
+  ASSERT_EQ(with({"plan", kNetwork, "-o", path("a.plan")}).exit_code, 0);
+  const std::vector<std::string> plans = {"greedy", path("a.plan"), "local", "uniform:nchw"};
+  std::vector<std::string> arguments = {"compare", kNetwork, "--rounds", "3", "--threads", "1", "--no-db", "--json"};
+  arguments.insert(arguments.begin() + 2, plans.begin(), plans.end());
+  const json told = run_json(arguments, 0);
+  ASSERT_EQ(told["plans"].size(), plans.size());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const json& plan = told["plans"][i];
+    EXPECT_EQ(plan["name"], plans[i]);
+    EXPECT_EQ(plan["turns"], 3);
+    EXPECT_GT(plan["seconds"], 0);
+    EXPECT_GT(plan["over_first"], i == 0 ? 0.999 : 0.1);
+  }
+  EXPECT_EQ(told["plans"][0]["predicted_seconds"], told["plans"][1]["predicted_seconds"]) << "a file's lines, too";
+  EXPECT_TRUE(told["differing"].is_null()) << "node by node two are compared";
+  EXPECT_NE(with({"compare", kNetwork, "greedy"}).err.find("give two plans"), std::string::npos);
 }
 
 TEST_F(PlanCommand, TuneKeepsTheFastestOfSeveralAndRunObeysIt) {

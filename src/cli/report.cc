@@ -9,6 +9,7 @@
 #include "cli/network_report.h"
 #include "cli/program.h"
 #include "cli/program_reports.h"
+#include "cli/timed_plans.h"
 #include "cli/tuning.h"
 #include "io/file.h"
 #include "report/format.h"
@@ -72,7 +73,7 @@ Result<int> report_network(const Program& program, const ReportFlags& flags) {
         write(program, path, path.ends_with(".json") ? report::dump(report::to_json(made)) : report::html_of(made)));
   }
   for (const std::string& path : flags.pages) CONVOY_CHECK(write(program, path, report::html_of(made)));
-  say_plans(program, made);
+  say_plans(program, made.plans, made.peers);
   program.document(report::to_json(made));
   return kDone;
 }

@@ -33,30 +33,6 @@ Json to_json(const PlannedStep& planned, double total) {
   return json;
 }
 
-Json to_json(const NetworkPlan& plan) {
-  double total = 0;
-  for (const PlannedStep& each : plan.steps) total += each.seconds;
-  Json steps = Json::array();
-  for (const PlannedStep& each : plan.steps) steps.push_back(to_json(each, total));
-  return {{"name", plan.name},
-          {"seconds", plan.seconds.median},
-          {"relative_uncertainty", plan.seconds.relative_uncertainty()},
-          {"turns", plan.seconds.samples},
-          {"undisturbed_seconds", plan.undisturbed_seconds},
-          {"over_first", plan.ratio.median},
-          {"over_first_uncertainty", plan.ratio.relative_uncertainty()},
-          {"predicted_seconds", plan.predicted_seconds()},
-          {"lines", plan.lines()},
-          {"measured_lines", plan.measured_lines()},
-          {"conversions", plan.conversions()},
-          {"activation_bytes", plan.activation_bytes},
-          {"weight_bytes", plan.weight_bytes},
-          {"workspace_bytes", plan.workspace_bytes},
-          {"live_bytes", plan.live_bytes()},
-          {"remarks", plan.remarks},
-          {"steps", std::move(steps)}};
-}
-
 Json to_json(const ProblemFacts& facts) {
   Json predicted = Json::object(), refusals = Json::array(), notes = Json::object();
   for (const auto& [engine, seconds] : facts.predicted) predicted[engine] = number_or_null(seconds);
@@ -75,6 +51,31 @@ Json to_json(const ProblemFacts& facts) {
 }
 
 }  // namespace
+
+Json to_json(const NetworkPlan& plan) {
+  double total = 0;
+  for (const PlannedStep& each : plan.steps) total += each.seconds;
+  Json steps = Json::array();
+  for (const PlannedStep& each : plan.steps) steps.push_back(to_json(each, total));
+  return {{"name", plan.name},
+          {"precision", std::string(name_of(plan.precision))},
+          {"seconds", plan.seconds.median},
+          {"relative_uncertainty", plan.seconds.relative_uncertainty()},
+          {"turns", plan.seconds.samples},
+          {"undisturbed_seconds", plan.undisturbed_seconds},
+          {"over_first", plan.ratio.median},
+          {"over_first_uncertainty", plan.ratio.relative_uncertainty()},
+          {"predicted_seconds", plan.predicted_seconds()},
+          {"lines", plan.lines()},
+          {"measured_lines", plan.measured_lines()},
+          {"conversions", plan.conversions()},
+          {"activation_bytes", plan.activation_bytes},
+          {"weight_bytes", plan.weight_bytes},
+          {"workspace_bytes", plan.workspace_bytes},
+          {"live_bytes", plan.live_bytes()},
+          {"remarks", plan.remarks},
+          {"steps", std::move(steps)}};
+}
 
 Json to_json(const NetworkReport& report) {
   Json plans = Json::array(), peers = Json::array(), problems = Json::object();

@@ -29,7 +29,8 @@ struct PlannedStep {
 };
 
 struct NetworkPlan {
-  std::string name;                // "global", "mine.plan"
+  std::string name;  // "global", "mine.plan"
+  DataType precision = DataType::f32;
   std::vector<PlannedStep> steps;  // of a part of the batch, if it runs in parts
   int turns = 1;                   // how often they run, one time after another
   selection::Summary seconds;      // of a run
@@ -82,6 +83,7 @@ std::string key_of(const NetworkStep& step);
 // "f32,nhwc"; "-": nothing.
 std::string side_text(const std::optional<TensorDesc>& side);
 
+Json to_json(const NetworkPlan& plan);
 Json to_json(const NetworkReport& report);
 std::string html_of(const NetworkReport& report);
 

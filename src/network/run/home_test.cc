@@ -12,6 +12,7 @@
 #include "network/assign/kept_plan.h"
 #include "network/assign/plan.h"
 #include "network/testing/on_engines.h"
+#include "network/tune/side_by_side.h"
 
 namespace convoy::network {
 namespace {
@@ -414,6 +415,63 @@ TEST_F(Home, WhatIsNotDoneThereYetIsRefused) {
   options_.parts.reset();
   options_.memory.activation_limit = 1 << 20;
   refused("a goal for memory");
+}
+
+// A graph as a network that can be prepared.
+class OfGraph final : public Network {
+ public:
+  OfGraph(const Graph& graph, std::span<const Engine* const> engines) : graph_(graph), engines_(engines) {}
+  const std::string& name() const override { return name_; }
+  const std::vector<NetworkValue>& inputs() const override { return values_; }
+  const std::vector<NetworkValue>& outputs() const override { return values_; }
+  int node_count() const override { return 0; }
+  const ModelInfo& info() const override { return info_; }
+  Result<std::unique_ptr<Session>> prepare(std::span<const TensorDesc>, const NetworkOptions& options,
+                                           const SelectionProgress&) const override {
+    CONVOY_TRY(auto session, prepare_graph(graph_, {.options = options, .engines = engines_}));
+    return std::unique_ptr<Session>(std::move(session));
+  }
+  Result<std::unique_ptr<SwitchableSession>> prepare_switchable(std::span<const TensorDesc>, const NetworkOptions&,
+                                                                std::span<const ConvolutionCandidates>) const override {
+    return Error{ErrorCode::unsupported, "not here"};
+  }
+  Result<NetworkPlan> plan(std::span<const TensorDesc>, const NetworkOptions&,
+                           const SelectionProgress&) const override {
+    return Error{ErrorCode::unsupported, "not here"};
+  }
+  Result<std::vector<NetworkConvolution>> convolutions(std::span<const TensorDesc>,
+                                                       const NetworkOptions&) const override {
+    return Error{ErrorCode::unsupported, "not here"};
+  }
+
+ private:
+  const Graph& graph_;
+  const std::span<const Engine* const> engines_;
+  const std::string name_;
+  const std::vector<NetworkValue> values_;
+  const ModelInfo info_;
+};
+
+// A run that is timed has no marks at its steps; what the steps take adds up to no more.
+TEST_F(Home, RunsSideBySideAreTimedWithoutMarks) {
+  const Graph graph = only_convolutions();
+  const std::vector<HostTensor> inputs = inputs_for(graph);
+  const std::vector<TensorDesc> descs = {inputs[0].desc};
+  const std::vector<Variant> both = {{"a", options_}, {"b", options_}};
+  const int captures_before = captures();
+  const auto timed = time_side_by_side(OfGraph(graph, engines_), descs, both, inputs, 2);
+  ASSERT_TRUE(timed.ok()) << timed.error().message;
+  EXPECT_EQ(captures() - captures_before, 2 * 2 * 2) << "each of two sessions twice, with marks and without";
+  for (const Timed& each : *timed) {
+    EXPECT_EQ(each.seconds.samples + each.seconds.outliers, 2);
+    ASSERT_EQ(each.step_seconds.size(), each.steps.size());
+    double there = 0;
+    for (std::size_t s = 0; s < each.steps.size(); ++s)
+      there += each.steps[s].kind == "conv" ? each.step_seconds[s] : 0;
+    EXPECT_GT(there, 0);
+    EXPECT_LE(there, each.seconds.median * 1.001);
+    EXPECT_LE(each.undisturbed_seconds, each.seconds.median * 1.5);
+  }
 }
 
 TEST_F(Home, PlansAreForTheirHome) {

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "device/cuda/measuring_lock.h"
 
 namespace convoy::network {
 namespace {
@@ -174,6 +176,8 @@ Result<TrialResult> CandidateComparison::hold_trial(
       const auto at = std::find(lineups_[e].begin(), lineups_[e].end(), candidate_of(e, lineup[e]));
       placed.push_back(static_cast<std::size_t>(at - lineups_[e].begin()));
     }
+    std::optional<cuda::MeasuringLock> lock;
+    if (options_.cuda) lock.emplace(options_.cuda->ordinal);
     return placement_->run(placed);
   };
   return run_trial(

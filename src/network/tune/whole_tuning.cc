@@ -17,7 +17,7 @@ namespace {
 constexpr double kOfCosts = 0.2, kOfConvolutions = 0.6;
 
 std::vector<std::string> rules_to_plan_by(const NetworkOptions& options) {
-  if (options.cuda) return {"greedy", "uniform:nhwc", "uniform:nchw"};
+  if (options.cuda) return {"greedy", "local", "uniform:nhwc", "uniform:nchw", "global"};
   const std::string blocks = options.cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
   return {"greedy", "local", "uniform:nhwc", "uniform:nchw", blocks, "global"};
 }
