@@ -18,6 +18,10 @@ auto key_of(const ConvQuery& query) {
                                                                                 threads, place);
 }
 
+double in_run(double alone, const PlanRequest& request) {
+  return request.cuda ? std::max(alone - kGpuAloneOverRun, 0.1 * alone) : alone;
+}
+
 }  // namespace
 
 bool operator==(const ConvQuery& a, const ConvQuery& b) { return key_of(a) == key_of(b); }
@@ -62,7 +66,7 @@ std::optional<Cost> CostTable::of(const ConvQuery& query, const Candidate& candi
     const auto known = store_->find(measurement_key(query.problem, request, caches));
     for (const Measurement& m : known.ok() ? *known : std::vector<Measurement>()) {
       if (m.candidate == candidate && m.state == MeasurementState::complete && is_current(m, engines_)) {
-        return Cost{m.median_seconds, true, predicted, m.energy_joules, candidate.engine};
+        return Cost{in_run(m.median_seconds, request), true, predicted, m.energy_joules, candidate.engine};
       }
     }
   }
@@ -79,7 +83,7 @@ const Cost& CostTable::of(const StepProblem& problem, Threads threads, std::opti
   const std::string runs_on = candidate_of(problem).engine;
   for (const CacheState caches : serving_caches(place)) {
     if (const auto known = find_step(*store_, problem, request, caches)) {
-      return cost = {known->median_seconds, true, predicted, known->energy_joules, runs_on};
+      return cost = {in_run(known->median_seconds, request), true, predicted, known->energy_joules, runs_on};
     }
   }
   return cost = {predicted, false, predicted, std::nullopt, runs_on};

@@ -40,6 +40,12 @@ struct Cost {
   std::string runs_on = {};           // the engine, or the operator
 };
 
+// How much longer a GPU's step takes alone than in a run: with nothing else to do it begins so long after the event
+// that its time is counted from, in a captured graph when the step before ends. 2.1 to 2.4 us in half of 34 layers of
+// an H200, small and large (gpu-network-plans-h200-2026-11-30).
+inline constexpr double kGpuAloneOverRun = 2.2e-6;
+
+// Costs are what steps take in a run.
 class CostTable {
  public:
   // `engines` and the store must outlive it. The first place is the processor; `home` is where a step is unless said.

@@ -70,6 +70,29 @@ TEST(CostTable, AStepsCostIsThatOfItsThreadsAndPlace) {
   EXPECT_FALSE(CostTable(options, all_engines(), places).of(*relu).measured);
 }
 
+// What was measured alone on a GPU takes less in a run; seen in runs it is what it was.
+TEST(CostTable, OnAGpuAStepTakesLessInARunThanAlone) {
+  const auto relu = parse_step("op:Relu:x=f32,1x8x8x8,nchw:y=f32,1x8x8x8,nchw");
+  ASSERT_TRUE(relu.ok()) << relu.error().message;
+  selection::RoundStore store;
+  PlanRequest request{.cpu = cpu_features()};
+  request.cuda = CudaDevice{.name = "Fake 9000", .architecture = 90};
+  const auto take = [&](double seconds) {
+    const Measurement alone{.candidate = candidate_of(*relu),
+                            .revision = selection::kStepRevision,
+                            .provider = selection::step_provider(),
+                            .median_seconds = seconds,
+                            .samples = 9};
+    EXPECT_TRUE(store.store(measurement_key(*relu, request, CacheState::cold), alone).ok());
+    SelectionOptions options;
+    options.store = &store;
+    return CostTable(options, all_engines(), {{&processor(), PlanRequest{}}, {&processor(), request}}, 1).of(*relu);
+  };
+  EXPECT_DOUBLE_EQ(take(12e-6).seconds, 12e-6 - kGpuAloneOverRun);
+  EXPECT_TRUE(take(12e-6).measured);
+  EXPECT_DOUBLE_EQ(take(2e-6).seconds, 2e-7) << "never nothing";
+}
+
 // With another place's request a convolution has another cost, and the chooser another answer.
 TEST(CostTable, AConvolutionsCostIsThatOfItsThreads) {
   struct : FakeEngine {

@@ -15,7 +15,8 @@ namespace convoy::network {
 namespace {
 
 constexpr int kMostRounds = 24, kFewestRounds = 3;
-constexpr double kFarOff = 0.15;  // a prediction that is reported
+constexpr int kTellingRounds = 6;  // of fewer no difference is beyond doubt
+constexpr double kFarOff = 0.15;   // a prediction that is reported
 
 // A race of plans, and what it says.
 class Choosing {
@@ -35,8 +36,11 @@ class Choosing {
     const double share = std::ranges::find(hows, "global") == hows.end() ? 1 : kOfFirstRace;
     for (const std::string& how : hows) {
       if (!goes_on(share)) {
-        return Error{ErrorCode::unsupported,
-                     fmt::format("the time ended after {} of {} plans were made", result_.plans.size(), hows.size())};
+        const std::string ended =
+            fmt::format("the time ended after {} of {} plans were made", result_.plans.size(), hows.size());
+        if (result_.plans.size() < 2) return Error{ErrorCode::unsupported, ended};
+        result_.remarks.push_back(ended);
+        break;
       }
       CONVOY_CHECK(make_or_remark(how, options_.parts.value_or(BatchParts{})));
     }
@@ -176,12 +180,15 @@ class Choosing {
   Result<void> race(const std::vector<std::size_t>& which, double share) {
     std::vector<Variant> variants;
     for (const std::size_t i : which) variants.push_back(variants_[i]);
+    // A race that has begun has rounds enough for a verdict, as long as there is any time.
+    const std::size_t enough = (1 + kTellingRounds) * which.size();  // preparing, and those rounds
+    std::size_t asked = 0;
     const auto go_on = [&] {
       if (progress_) {
         progress_(budget() > 0 ? std::min(1.0, spent() / budget()) : 0,
                   fmt::format("{} plans, interleaved", variants.size()));
       }
-      return goes_on(share);
+      return goes_on(++asked <= enough ? 1 : share);
     };
     const double patience = budget() > 0 ? std::min(0.25, budget() / 200) : 0.25;
     CONVOY_TRY(const auto timed, run_race_(network_, descs_, variants, inputs_, kMostRounds, go_on, patience));

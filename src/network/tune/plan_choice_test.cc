@@ -2,11 +2,13 @@
 #include "network/tune/plan_choice.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "network/assign/kept_plan.h"
 #include "network/cost/measure_step.h"
@@ -156,6 +158,36 @@ TEST_F(PlanChoiceTest, APlanIsKeptOnEvidenceOnly) {
   EXPECT_EQ(fastest({0.8, 0.85, 0.95, 1.1, 1.2, 0.9}), "uniform:nchw") << "0.925 +-16%";
   EXPECT_EQ(fastest({0.9, 0.91, 0.92, 0.9, 0.91, 0.9}), "uniform:nhwc");
   EXPECT_EQ(fastest({1.1, 1.11, 1.1, 1.12, 1.1, 1.1}), "uniform:nchw");
+}
+
+// Where its part of the time is over before, a race goes on until it can say which plan is faster, and no longer.
+TEST_F(PlanChoiceTest, ARaceHasRoundsEnoughForAVerdict) {
+  const std::vector<std::string> hows = {"uniform:nchw", "uniform:nhwc", "global"};
+  options_.selection.budget_seconds = 3;
+  std::vector<int> asked;
+  std::size_t plans = 0;
+  const auto race = [&](const Network& network, std::span<const TensorDesc> descs, std::span<const Variant> variants,
+                        std::span<const HostTensor>, int, const std::function<bool()>& go_on,
+                        double) -> Result<std::vector<Timed>> {
+    if (asked.empty()) plans = variants.size();
+    std::this_thread::sleep_for(std::chrono::duration<double>(0.6 * options_.selection.budget_seconds));
+    int times = 0;
+    while (go_on()) ++times;
+    asked.push_back(times);
+    std::vector<Timed> result(variants.size());
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      CONVOY_TRY(const auto session, network.prepare(descs, variants[i].options));
+      result[i].steps = session->steps();
+      result[i].step_seconds.assign(result[i].steps.size(), 1e-5);
+      result[i].undisturbed_seconds = 1e-3;
+      result[i].over_first = result[i].seconds = selection::summarize(std::vector<double>(6, i == 1 ? 0.9 : 1));
+    }
+    return result;
+  };
+  const auto choice = choose_plan(*network_, inputs_, options_, hows, {}, race);
+  ASSERT_TRUE(choice.ok()) << choice.error().message;
+  ASSERT_FALSE(asked.empty());
+  EXPECT_EQ(asked[0], static_cast<int>(7 * plans)) << "preparing, and six rounds";
 }
 
 // Says what the heuristic's choices, operators and conversions take alone.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "network/cost/cost_table.h"
 #include "network/cost/step_problem.h"
 #include "select/measure/step_measurement.h"
 
@@ -83,7 +84,7 @@ Result<std::vector<Measurement>> SeenInRuns::find(const MeasurementKey& key) {
       if (!measurement) continue;
       place = found.insert(found.end(), *measurement);
     }
-    place->median_seconds = seen.seconds / seen.places;
+    place->median_seconds = seen.seconds / seen.places + (key.device.starts_with("cuda ") ? kGpuAloneOverRun : 0);
     place->state = MeasurementState::complete;
   }
   return found;

@@ -16,10 +16,11 @@ namespace {
 // Where the budget's parts end: what the lines of plans cost, then convolutions. Whole plans have the rest.
 constexpr double kOfCosts = 0.2, kOfConvolutions = 0.6;
 
+// In the order in which they are made as long as there is time.
 std::vector<std::string> rules_to_plan_by(const NetworkOptions& options) {
-  if (options.cuda) return {"greedy", "local", "uniform:nhwc", "uniform:nchw", "global"};
-  const std::string blocks = options.cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c";
-  return {"greedy", "local", "uniform:nhwc", "uniform:nchw", blocks, "global"};
+  std::vector<std::string> rules = {"greedy", "global", "uniform:nhwc", "uniform:nchw", "local"};
+  if (!options.cuda) rules.push_back(options.cpu.isa == Isa::avx512 ? "uniform:nchw16c" : "uniform:nchw8c");
+  return rules;
 }
 
 class WholeTuner {
