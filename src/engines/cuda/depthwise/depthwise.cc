@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "core/declared_names.h"
@@ -10,6 +11,7 @@
 #include "core/suggestions.h"
 #include "engines/cuda/compiler/has_kernels.h"
 #include "engines/cuda/depthwise/design.h"
+#include "engines/cuda/depthwise/lanes.h"
 
 namespace convoy::cuda {
 namespace {
@@ -22,6 +24,17 @@ constexpr std::size_t kMostSuggestions = 4;
 constexpr double kUncertainty = 1.1;  // of a prediction
 
 TypeCombination all_of(DataType type) { return {type, type, type, DataType::f32}; }
+
+// The families' fits are of convolutions alone. With a bias, as networks have them, forward ones of 3x3 and 5x5 in nhwc
+// took longer: 48 layers of MobileNetV2 and EfficientNet-B0 on an H200 (gpu-network-plans-h200-2026-11-30). So did
+// ConvNeXt-T's 7x7, by 1.2 to 1.9, but what cuDNN takes for those is not known.
+double in_network(const ConvProblem& problem, const DepthwiseShape& shape, double alone) {
+  constexpr double kTap = 0.06e-6, kFewTaps = 9, kMostTaps = 25;
+  const auto taps = static_cast<double>(shape.taps());
+  if (!problem.epilogue.bias || planar(shape) || shape.transposed || wgrad(shape) || taps > kMostTaps) return alone;
+  const bool strided = std::ranges::any_of(shape.axes, [](const DepthwiseAxis& axis) { return axis.stride > 1; });
+  return (strided ? 1.05 : 1.3) * alone + kTap * std::max(taps - kFewTaps, 0.0);
+}
 
 class DepthwiseEngine final : public Engine, public HasSuggestions, public DeclaresNames, public HasKernels {
  public:
@@ -121,7 +134,9 @@ class DepthwiseEngine final : public Engine, public HasSuggestions, public Decla
                          const PlanRequest& request) const override {
     if (problem.out().elements() == 0) return 1e-6;
     const DepthwiseShape shape = depthwise_shape(problem);
-    return predicted_seconds(shape, design_for(shape, values, request), *request.cuda, request.target_sms);
+    const double alone =
+        predicted_seconds(shape, design_for(shape, values, request), *request.cuda, request.target_sms);
+    return in_network(problem, shape, alone);
   }
 
   Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const KnobValues& values,
