@@ -86,8 +86,9 @@ std::string kept_plans_folder(const std::string& database);
 // solver is asked again with what steps took in those runs, until it knows nothing better, up to four times; a new plan
 // ("global, seen 1") is timed beside the fastest. The first of `hows` gives way only to what takes less beyond doubt,
 // whatever was predicted. The fastest is kept in options.kept_plans, where prepare() finds it. Network::plan with a
-// budget measures what plans cost. A plan that can't be made or prepared is a remark. Errors: those of the first one,
-// and of runs; unsupported where the time, or options.selection.stop, ends it before it can say.
+// budget measures what plans cost. A plan that can't be made or prepared, or isn't in half of the time, is a remark.
+// Errors: those of the first one, and of runs; unsupported where the time, or options.selection.stop, ends it before it
+// can say.
 Result<PlanChoice> choose_plan(const Network& network, std::span<const HostTensor> inputs,
                                const NetworkOptions& options, std::span<const std::string> hows,
                                const NetworkTuningProgress& progress = {});

@@ -64,24 +64,29 @@ class GpuCheck(unittest.TestCase):
 
     def test_plans_are_compared_by_their_spreads_and_predictions(self):
         plan = lambda name, over, uncertainty, predicted: {  # noqa: E731
-            "name": name, "turns": 12, "seconds": over * 1e-3, "over_first": over, "over_first_uncertainty": uncertainty, "predicted_seconds": predicted * 1e-3}
+            "name": name, "turns": 12, "seconds": over * 1e-3, "over_first": over, "over_first_uncertainty": uncertainty, "predicted_seconds": predicted * 1e-3,
+            "lines": 9, "conversions": 1, "activation_bytes": 7}
         steps = [{"runs_on": "cudnn.eng1{k=2}", "reads": {"type": "f16", "layout": "nhwc"}, "seconds": 1.0, "predicted_seconds": 0.5},
                  {"runs_on": "copy", "reads": None, "seconds": 1.0, "predicted_seconds": None}]
         cell = lambda name, tuned, *plans: {"unit": [name, 1, "f16", tuned], "plans": list(plans), "steps": steps}  # noqa: E731
         greedy = plan("greedy", 1, 0, 0.9)
-        rows = [cell("near", False, greedy, plan("global", 1.01, 0.02, 1.01), plan("local", 1.3, 0.01, 0.9)),
-                cell("behind", False, greedy, plan("global", 1.03, 0.01, 1.03), plan("uniform:nhwc", 0.9, 0.05, 0.9)),
-                {"unit": ["lost", 1, "f16", False], "broken": {}}, cell("tuned", True, plan("tuned", 1, 0, 1), plan("global", 0.99, 0.02, 1))]
+        rows = [cell("near", False, greedy, plan("global", 1.01, 0.02, 1.01), plan("local", 1.3, 0.01, 0.95)),
+                cell("alike", False, greedy, plan("global", 1.02, 0, 0.9)),
+                cell("behind", False, greedy, plan("global", 1.03, 0.01, 1.03), plan("uniform:nhwc", 0.9, 0.05, 0.95)),
+                {"unit": ["lost", 1, "f16", False], "broken": {}},
+                {**cell("tuned", True, plan("tuned", 1, 0, 1), plan("global", 0.99, 0.02, 1)), "tune": {"timed": None}}]
         told = network_plans.Plans().summary(rows)
-        self.assertEqual((told["broken"], told["turns"]), ([["lost", 1, "f16", False]], 12))
+        self.assertEqual((told["not_measured"], told["turns"]), ([["lost", 1, "f16", False]], 12))
+        self.assertEqual(told["tuned_and_raced"], 0)
         untuned = told["untuned"]
-        self.assertEqual((untuned["cells"], untuned["plans"], untuned["global_is_fastest_or_within_the_spread"]), (2, 6, 0.5))
+        self.assertEqual((untuned["cells"], untuned["plans"], untuned["global_is_fastest_or_within_the_spread"]), (3, 8, 2 / 3))
+        self.assertAlmostEqual(untuned["most_between_plans_of_the_same_choices"], 1.02)
         self.assertEqual([each[0] for each in untuned["global_is_slower_than"]], ["behind", "behind"])
         self.assertEqual([each[::3] for each in untuned["handed_out_is_slower_than"]], [["behind", "uniform:nhwc"]])
-        self.assertEqual(untuned["predicted_within"]["share"], 5 / 6)
+        self.assertEqual(untuned["predicted_within"]["share"], 7 / 8)
         self.assertEqual(untuned["predicted_within_by_plan"]["local"], 0)
         self.assertEqual((told["tuned"]["global_is_fastest_or_within_the_spread"], told["tuned"]["handed_out_is_slower_than"]), (1, []))
-        self.assertEqual(told["kinds"], [{"runs_on": "cudnn.eng1 f16,nhwc", "steps": 2, "seconds": 2.0, "predicted_seconds": 1.0}])
+        self.assertEqual(told["kinds"], [{"runs_on": "cudnn.eng1 f16,nhwc", "steps": 3, "seconds": 3.0, "predicted_seconds": 1.5}])
         self.assertNotIn("steps", told["rows"][0])
 
     def test_the_two_apis_of_cudnn_are_compared_by_their_best(self):

@@ -44,23 +44,36 @@ class Plans(harness.Step):
 
 def summary(rows):
     """Of cells: where global is the fastest or within the spread of it, what the first, which is handed out, is slower than; of all their plans, the predictions."""
-    told = {"turns": None, "broken": [row["unit"] for row in rows if "plans" not in row or not row.get("tune", {}).get("timed", True)]}
+    told = {"turns": min((row["plans"][0]["turns"] for row in rows if "plans" in row), default=None),
+            "not_measured": [row["unit"] for row in rows if "plans" not in row],
+            "tuned_and_raced": sum(bool(row["tune"]["timed"]) for row in rows if "tune" in row)}
     for tuned in (False, True):
         cells = [row for row in rows if row["unit"][3] == tuned and "plans" in row]
         of_plans = [(row["unit"], plan) for row in cells for plan in row["plans"]]
         off = [[*unit[:3], plan["name"], plan["predicted_seconds"] / plan["seconds"]] for unit, plan in of_plans]
-        behind = [[*row["unit"][:3], beside["name"], over] for row in cells for beside in row["plans"]
-                  if (over := slower_by(next(plan for plan in row["plans"] if plan["name"] == "global"), beside))]
+        names = list(dict.fromkeys(each[3] for each in off))
+        global_behind, first_behind = [], []
+        for row in cells:
+            found = next(plan for plan in row["plans"] if plan["name"] == "global")
+            for plan, behind in ((found, global_behind), (row["plans"][0], first_behind)):
+                behind += [[*row["unit"][:3], beside["name"], over] for beside in row["plans"] if (over := slower_by(plan, beside))]
         told["tuned" if tuned else "untuned"] = {
             "cells": len(cells), "plans": len(of_plans),
-            "global_is_fastest_or_within_the_spread": share(len(cells) - len({tuple(each[:3]) for each in behind}), len(cells)), "global_is_slower_than": behind,
-            "handed_out_is_slower_than": [[*row["unit"][:3], beside["name"], over] for row in cells for beside in row["plans"] if (over := slower_by(row["plans"][0], beside))],
-            "predicted_within": {"share": share(sum(abs(each[-1] - 1) <= NEAR for each in off), len(off)), "of": NEAR},
-            "predicted_within_by_plan": {name: share(sum(abs(each[-1] - 1) <= NEAR for each in off if each[3] == name), sum(each[3] == name for each in off))
-                                         for name in dict.fromkeys(each[3] for each in off)},
+            "global_is_fastest_or_within_the_spread": share(len(cells) - len({tuple(each[:3]) for each in global_behind}), len(cells)),
+            "global_is_slower_than": global_behind, "handed_out_is_slower_than": first_behind,
+            "most_between_plans_of_the_same_choices": max((plan["over_first"] / beside["over_first"] for row in cells for plan in row["plans"] for beside in row["plans"] if alike(plan, beside)), default=None),
+            "predicted_within": {"share": within(off), "of": NEAR}, "predicted_within_by_plan": {name: within([each for each in off if each[3] == name]) for name in names},
             "predicted_over_measured": off}
-        told["turns"] = min([row["plans"][0]["turns"] for row in cells] + ([told["turns"]] if told["turns"] else []), default=None)
     return told
+
+
+def within(off):
+    return share(sum(abs(each[-1] - 1) <= NEAR for each in off), len(off))
+
+
+def alike(plan, beside):
+    """Whether they make the same choices, of which only how a run goes can differ."""
+    return all(plan[key] == beside[key] for key in ("predicted_seconds", "lines", "conversions", "activation_bytes"))
 
 
 def share(some, all_):
@@ -68,9 +81,10 @@ def share(some, all_):
 
 
 def slower_by(plan, beside):
-    """How many times as long it takes as the other, where that is beyond both spreads; else nothing."""
+    """How many times as long it takes as the other, where that is beyond both spreads and they are not alike; else nothing."""
     over = plan["over_first"] / beside["over_first"]
-    return over if over > 1 + math.hypot(plan["over_first_uncertainty"], beside["over_first_uncertainty"]) else None
+    spread = math.hypot(plan["over_first_uncertainty"], beside["over_first_uncertainty"])
+    return over if over > 1 + spread and not alike(plan, beside) else None
 
 
 def kinds(rows):
