@@ -11,6 +11,7 @@
 #include "engines/cpu/wgrad/wgrad.h"
 #include "engines/cpu/winograd/winograd.h"
 #include "engines/cuda/depthwise/depthwise.h"
+#include "engines/cuda/direct/direct.h"
 #include "engines/cuda/gemm/gemm.h"
 #include "engines/cuda/gemv/gemv.h"
 #include "engines/cuda/igemm/igemm.h"
@@ -35,6 +36,7 @@ const std::vector<const Engine*>& all_engines() {
         &cpu::bf16_engine(),   &cpu::bf16_amx_engine()};
     auto* all = new std::vector<const Engine*>(own);
     all->push_back(&cuda::depthwise_engine());
+    all->push_back(&cuda::direct_engine());
     all->push_back(&cuda::gemm_engine());
     all->push_back(&cuda::gemv_engine());
     all->push_back(&cuda::igemm_engine());

@@ -1,5 +1,6 @@
 // The first choice for a GPU, which asks cuDNN's heuristics once, beside the ranking of all candidates, which asks
 // every engine. With the real cuDNN, for a device that is only described.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "convoy/selection.h"
@@ -40,6 +41,25 @@ TEST(FirstChoice, IsTheFirstOfTheRanking) {
     ASSERT_EQ(best.has_value(), !others.empty()) << text;
     if (best) {
       EXPECT_EQ(print(best->candidate), print(others.front())) << text;
+    }
+  }
+}
+
+// The layers of a 256^3 MRI's segmentation: cuDNN's tiles have 64 channels.
+TEST(FirstChoice, OfFewChannelsOnPlanesIsDirect) {
+  PlanRequest request;
+  request.cuda = cudnn::described_h200();
+  const std::pair<const char*, const char*> kinds[] = {
+      {"f32", ""}, {"f32", "math=tf32:"}, {"f16", "math=reduced:"}, {"bf16", "math=reduced:"}};
+  for (const auto& [type, math] : kinds) {
+    for (const int apart : {1, 2, 4, 8, 16}) {
+      const auto problem = parse_problem(fmt::format(
+          "fprop:x={0},1x5x256x256x256:w={0},5x5x3x3x3:{1}pad={2}x{2}x{2}:dilation={2}x{2}x{2}:bias=1:act=relu", type,
+          math, apart));
+      ASSERT_TRUE(problem.ok()) << problem.error().message;
+      const auto chosen = select(*problem, engines_on(DeviceKind::cuda), {}, request);
+      ASSERT_TRUE(chosen.ok()) << chosen.error().message;
+      EXPECT_EQ(chosen->candidate.engine, "cuda.direct") << print(*problem);
     }
   }
 }

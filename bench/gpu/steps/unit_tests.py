@@ -5,7 +5,7 @@ import shutil
 from steps import harness
 
 
-TESTS = ("cuda_test", "cuda_fake_test", "cuda_compiler_test", "cuda_reference_test", "cuda_depthwise_test", "cuda_pointwise_test", "cuda_stem_test", "cuda_gemm_test", "cuda_gemv_test", "cuda_igemm_test", "cuda_volume_test", "cuda_integer_test", "cuda_layout_test", "cudnn_test",
+TESTS = ("cuda_test", "cuda_fake_test", "cuda_compiler_test", "cuda_reference_test", "cuda_depthwise_test", "cuda_direct_test", "cuda_pointwise_test", "cuda_stem_test", "cuda_gemm_test", "cuda_gemv_test", "cuda_igemm_test", "cuda_volume_test", "cuda_integer_test", "cuda_layout_test", "cudnn_test",
          "select_device_test", "gpu_streams_test", "gpu_c_interface_test")
 # They read the sources, or need a compiler for the processor; CI runs them.
 NO_GPU_NEEDED = ("DepthwiseKernels.CompileWithoutSpills", "*OnTheProcessor*", "WithCudnn.EveryListGivesGraphsInAllPassesAndTypes")
@@ -82,4 +82,4 @@ class ProductRandom(Random):
     """5,000 random problems of each engine that is a product in tiles; the sanitizers on a sample"""
 
     def units(self):
-        return self.programs(["cuda_gemm_test", "cuda_gemv_test", "cuda_igemm_test", "cuda_pointwise_test", "cuda_stem_test", "cuda_volume_test"])
+        return self.programs(["cuda_direct_test", "cuda_gemm_test", "cuda_gemv_test", "cuda_igemm_test", "cuda_pointwise_test", "cuda_stem_test", "cuda_volume_test"])

@@ -11,6 +11,7 @@
 #include "convoy/engine.h"
 #include "device/cuda/device.h"
 #include "engines/cuda/depthwise/depthwise.h"
+#include "engines/cuda/direct/direct.h"
 #include "engines/cuda/gemm/gemm.h"
 #include "engines/cuda/gemv/gemv.h"
 #include "engines/cuda/igemm/igemm.h"
@@ -30,7 +31,7 @@ struct Prepared {
 const Engine* engine_named(const std::string& name) {
   std::vector<const Engine*> engines = {&cuda::depthwise_engine(), &cuda::pointwise_engine(), &cuda::stem_engine(),
                                         &cuda::volume_engine(),    &cuda::gemm_engine(),      &cuda::gemv_engine(),
-                                        &cuda::igemm_engine()};
+                                        &cuda::igemm_engine(),     &cuda::direct_engine()};
   engines.insert(engines.end(), cudnn::engines().begin(), cudnn::engines().end());
   const auto found =
       std::find_if(engines.begin(), engines.end(), [&](const Engine* e) { return e->info().name == name; });

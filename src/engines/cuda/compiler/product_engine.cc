@@ -114,7 +114,8 @@ std::optional<Refusal> ProductEngine::check(const ConvProblem& problem, const Pl
     return Refusal{RefusalCode::size, "a size of 0: this engine needs data to compute from"};
   }
   if (auto refusal = check_problem(problem)) return refusal;
-  if (!problem.w.is_packed(Layout::nhwc)) return Refusal{RefusalCode::layout, "w: this engine takes channels last"};
+  if (!any_filters_ && !problem.w.is_packed(Layout::nhwc))
+    return Refusal{RefusalCode::layout, "w: this engine takes channels last"};
   for (const TensorDesc* each : tensors) {
     if (wgmma && each->alignment < 16) {
       return Refusal{RefusalCode::alignment,

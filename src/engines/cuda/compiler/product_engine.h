@@ -1,6 +1,6 @@
 // An engine whose problems are products of matrices in tiles, f16 and bf16 (cuda.gemm, cuda.igemm, cuda.pointwise,
-// cuda.stem and cuda.volume on tensor cores, cuda.gemv; cuda.pointwise and cuda.gemv take f32, too): its configurations
-// are the tiles that it has.
+// cuda.stem and cuda.volume on tensor cores, cuda.direct, cuda.gemv; cuda.direct, cuda.gemv and cuda.pointwise take
+// f32, too): its configurations are the tiles that it has.
 #pragma once
 
 #include <array>
@@ -62,6 +62,7 @@ class ProductEngine : public Engine, public HasSuggestions, public DeclaresNames
   ProductEngine(std::string name, std::string summary, std::span<const ProductTile> all);
 
   EngineInfo info_;
+  bool any_filters_ = false;  // w of any strides; otherwise channels last
 
  private:
   // A refusal of what only this engine doesn't compute; no tensor is empty.

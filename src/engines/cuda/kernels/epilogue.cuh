@@ -1,6 +1,7 @@
 // The epilogue that every engine's kernels end with: out = q(act(alpha*sum + beta*out + bias + gamma*z)), in f32, on
-// the sums of V neighbouring channels of one output position. What the problem doesn't have costs nothing: ALPHA, BETA,
-// GAMMA, BIAS, NARROW_BIAS, ACTIVATION, ACTIVATION_A and ACTIVATION_B are constants (convoy/convolution.h).
+// the sums of V neighbouring channels of one output position, or (step 0) of V neighbouring positions of one channel.
+// What the problem doesn't have costs nothing: ALPHA, BETA, GAMMA, BIAS, NARROW_BIAS, ACTIVATION, ACTIVATION_A and
+// ACTIVATION_B are constants (convoy/convolution.h).
 #pragma once
 
 #include "problem.h"
@@ -72,10 +73,10 @@ __device__ __forceinline__ float bias_of(const EpilogueArgs& args, int channel) 
   return static_cast<const float*>(args.bias)[channel];
 }
 
-template <class T, int V>
+template <class T, int V, int step = 1>
 __device__ __forceinline__ void load_bias(float (&bias)[V], int channel, const EpilogueArgs& args) {
 #pragma unroll
-  for (int i = 0; i < V; ++i) bias[i] = bias_of<T>(args, channel + i);
+  for (int i = 0; i < V; ++i) bias[i] = bias_of<T>(args, channel + step * i);
 }
 
 // What is known of V outputs before their sums are.
@@ -91,7 +92,7 @@ struct Beside {
 };
 
 // Of channels `channel` on, whose biases are bias[0], .. bias[V - 1].
-template <class T, int V>
+template <class T, int V, int step = 1>
 __device__ __forceinline__ void epilogue(float (&v)[V], const Beside<T, V>& beside, const float (&bias)[V], int channel,
                                          const EpilogueArgs& args) {
   float prior[V], z[V];
@@ -103,27 +104,27 @@ __device__ __forceinline__ void epilogue(float (&v)[V], const Beside<T, V>& besi
     if constexpr (BETA != 0.0f) v[i] = fmaf(BETA, prior[i], v[i]);
     if constexpr (BIAS) v[i] += bias[i];
     if constexpr (GAMMA != 0.0f) v[i] = fmaf(GAMMA, z[i], v[i]);
-    v[i] = activate<T>(v[i], args, channel + i);
+    v[i] = activate<T>(v[i], args, channel + step * i);
   }
 }
 // Elements out[at], .. out[at + V - 1].
-template <class T, int V>
+template <class T, int V, int step = 1>
 __device__ __forceinline__ void epilogue(float (&v)[V], const T* out, long long at, int channel,
                                          const EpilogueArgs& args) {
   Beside<T, V> beside;
   beside.load(out, at, args);
   float bias[V];
-  if constexpr (BIAS) load_bias<T, V>(bias, channel, args);
-  epilogue<T, V>(v, beside, bias, channel, args);
+  if constexpr (BIAS) load_bias<T, V, step>(bias, channel, args);
+  epilogue<T, V, step>(v, beside, bias, channel, args);
 }
 
-template <class T, int V>
+template <class T, int V, int step = 1>
 __device__ __forceinline__ void finish(const float (&sum)[V], T* out, long long at, int channel,
                                        const EpilogueArgs& args) {
   float v[V];
 #pragma unroll
   for (int i = 0; i < V; ++i) v[i] = sum[i];
-  epilogue<T, V>(v, out, at, channel, args);
+  epilogue<T, V, step>(v, out, at, channel, args);
   store_raw<T, V>(out + at, pack<T, V>(v));
 }
 

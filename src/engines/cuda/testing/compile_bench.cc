@@ -16,6 +16,7 @@
 #include "core/suggestions.h"
 #include "engines/cuda/compiler/has_kernels.h"
 #include "engines/cuda/depthwise/depthwise.h"
+#include "engines/cuda/direct/direct.h"
 #include "engines/cuda/gemm/gemm.h"
 #include "engines/cuda/gemv/gemv.h"
 #include "engines/cuda/igemm/igemm.h"
@@ -56,8 +57,8 @@ int run(std::span<char*> words) {
   if (words.size() < 3) return std::fprintf(stderr, "cuda_compile_bench LIST BATCH...\n"), 2;
   PlanRequest request;
   request.cuda = testing::device_of(90);
-  const Engine* const engines[] = {&depthwise_engine(), &gemm_engine(), &gemv_engine(),  &igemm_engine(),
-                                   &pointwise_engine(), &stem_engine(), &volume_engine()};
+  const Engine* const engines[] = {&depthwise_engine(), &direct_engine(),    &gemm_engine(), &gemv_engine(),
+                                   &igemm_engine(),     &pointwise_engine(), &stem_engine(), &volume_engine()};
   std::map<std::string, Wanted> wanted;
   const auto listed = read_problem_list(words[1]);
   if (!listed.ok()) return std::fprintf(stderr, "%s\n", listed.error().message.c_str()), 1;
