@@ -80,6 +80,32 @@ std::vector<int> unfused_at_home(const Graph& graph, const std::vector<NodeForma
   return undone;
 }
 
+// Whether convolutions of few channels, which fill little of a tensor core's tile, are predicted to take less on planes
+// than in these formats.
+constexpr std::int64_t kFewChannels = 16;
+bool take_less_on_planes(const Graph& graph, const std::vector<NodeFormats>& formats, Chooser& chooser) {
+  const auto seconds = [&](const Node& node, const NodeFormats& tried) {
+    const auto alone = chooser.predict(conv_query(graph, node, tried, chooser));
+    return alone ? *alone : std::numeric_limits<double>::infinity();
+  };
+  std::vector<std::pair<const Node*, NodeFormats>> on_planes;
+  double given = 0, least = 0, planes = 0;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (!graph.nodes[n].conv || !is_static(graph, graph.nodes[n])) continue;
+    const ConvProblem& problem = graph.nodes[n].conv->problem;
+    if (std::max(problem.in_channels(), problem.out_channels()) > kFewChannels) return false;
+    const Node& node = what_runs(graph, graph.nodes[n], formats[n].writes.real, chooser);
+    on_planes.emplace_back(&node, formats[n]);
+    NodeFormats& row_major = on_planes.back().second;
+    row_major.reads.layout = row_major.writes.layout = Layout::nchw;
+    given += seconds(node, formats[n]);
+    least += predict_at_least(graph, node, row_major, chooser);
+  }
+  if (least >= given) return false;
+  for (const auto& [node, row_major] : on_planes) planes += seconds(*node, row_major);
+  return planes < given;
+}
+
 // A convolution reads an input of the network as it is, row-major, where that takes less than with a conversion first.
 void read_inputs_as_they_are(const Graph& graph, std::vector<NodeFormats>& formats, Chooser& chooser) {
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -152,10 +178,13 @@ Result<Forms> forms_by(std::string_view how, const Graph& graph, Chooser& choose
     std::vector<int> undone = unfused_at_home(graph, formats, chooser);
     return Forms{std::move(formats), std::move(undone), {}};
   };
-  // There the units that the types are for want channels last, in every layer.
+  // There the units that the types are for want channels last, in every layer, if they have channels enough.
   if (how == "greedy" && chooser.home() != 0 && on_narrow_units(graph, narrowest, chooser.options().math)) {
     std::vector<NodeFormats> formats = uniform_formats(graph, narrowest, chooser, Layout::nhwc);
     read_inputs_as_they_are(graph, formats, chooser);
+    if (take_less_on_planes(graph, formats, chooser)) {
+      formats = uniform_formats(graph, narrowest, chooser, Layout::nchw);
+    }
     return with_fusions(std::move(formats));
   }
   if (how == "greedy") return with_fusions(greedy_formats(graph, narrowest, chooser));

@@ -145,6 +145,37 @@ TEST(HomeForms, OfNarrowTypesTheFirstConvolutionMayReadTheInputAsItIs) {
   EXPECT_EQ(layouts("uniform:nhwc"), "nhwc>nhwc nhwc>nhwc ");
 }
 
+// In tiles of few channels tensor cores have little to do.
+TEST(HomeForms, OfNarrowTypesFewChannelsLieOnPlanesWhereThatTakesLess) {
+  const auto layouts = [](std::int64_t channels, double nhwc) {
+    GraphBuilder b;
+    int x = b.input("x", {1, channels, 8, 8}, DataType::f16);
+    for (int i = 0; i < 2; ++i) {
+      const Dims filters{channels, channels, 3, 3};
+      const auto weights = *converted(spread(filters, -0.1, 0.1), TensorDesc::packed(DataType::f16, filters));
+      x = b.node("Conv", {x, b.constant(weights)}, {{"pads", std::vector<std::int64_t>(4, 1)}});
+    }
+    b.output(x);
+    for (std::size_t n = 0; n < b.graph.nodes.size(); ++n) b.graph.nodes[n].sources = {"n" + std::to_string(n)};
+    NetworkOptions options = test_options();
+    options.cuda = *cuda::describe(0);
+    options.selection.filter.engines = "*";
+    ByLayout engine;
+    engine.nhwc = nhwc;
+    const std::vector<const Engine*> engines = {&reference_engine(), &engine};
+    const auto session = prepare_graph(b.graph, {.options = options, .engines = engines});
+    if (!session.ok()) return session.error().message;
+    std::string found;
+    for (const NetworkStep& step : (*session)->steps()) {
+      if (step.kind == "conv") found += fmt::format("{} ", name_of(step.problem.x.layout(), 2));
+    }
+    return found;
+  };
+  EXPECT_EQ(layouts(16, 51e-6), "nchw nchw ");
+  EXPECT_EQ(layouts(16, 49e-6), "nhwc nhwc ");
+  EXPECT_EQ(layouts(17, 51e-6), "nhwc nhwc ");
+}
+
 // Takes its time to answer, as cuDNN does, and wants the thread that asks to be in the device.
 struct SlowToAnswer : ByLayout {
   double predict_seconds(const ConvProblem& problem, const KnobValues& knobs,
